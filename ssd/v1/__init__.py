@@ -1,0 +1,1 @@
+"""Stubs of protos/ssd/v1, written by `make proto` and never edited."""

@@ -1,0 +1,195 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MODE_UNSPECIFIED: _ClassVar[Mode]
+    MODE_SSD: _ClassVar[Mode]
+    MODE_SD: _ClassVar[Mode]
+    MODE_AR: _ClassVar[Mode]
+
+class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FINISH_REASON_UNSPECIFIED: _ClassVar[FinishReason]
+    FINISH_REASON_STOP: _ClassVar[FinishReason]
+    FINISH_REASON_LENGTH: _ClassVar[FinishReason]
+
+class Lookup(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LOOKUP_UNSPECIFIED: _ClassVar[Lookup]
+    LOOKUP_HIT: _ClassVar[Lookup]
+    LOOKUP_MISS_ABSENT: _ClassVar[Lookup]
+    LOOKUP_MISS_KEY: _ClassVar[Lookup]
+    LOOKUP_MISS_LATE: _ClassVar[Lookup]
+    LOOKUP_LAST: _ClassVar[Lookup]
+MODE_UNSPECIFIED: Mode
+MODE_SSD: Mode
+MODE_SD: Mode
+MODE_AR: Mode
+FINISH_REASON_UNSPECIFIED: FinishReason
+FINISH_REASON_STOP: FinishReason
+FINISH_REASON_LENGTH: FinishReason
+LOOKUP_UNSPECIFIED: Lookup
+LOOKUP_HIT: Lookup
+LOOKUP_MISS_ABSENT: Lookup
+LOOKUP_MISS_KEY: Lookup
+LOOKUP_MISS_LATE: Lookup
+LOOKUP_LAST: Lookup
+
+class Hello(_message.Message):
+    __slots__ = ("protocol_version", "instance_id", "model_name", "fingerprint", "vocabulary_digest", "special_digest", "vocab_size", "context_len", "eos_token_ids", "dtype")
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    MODEL_NAME_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    VOCABULARY_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SPECIAL_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_LEN_FIELD_NUMBER: _ClassVar[int]
+    EOS_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    protocol_version: int
+    instance_id: str
+    model_name: str
+    fingerprint: str
+    vocabulary_digest: str
+    special_digest: str
+    vocab_size: int
+    context_len: int
+    eos_token_ids: _containers.RepeatedScalarFieldContainer[int]
+    dtype: str
+    def __init__(self, protocol_version: _Optional[int] = ..., instance_id: _Optional[str] = ..., model_name: _Optional[str] = ..., fingerprint: _Optional[str] = ..., vocabulary_digest: _Optional[str] = ..., special_digest: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_len: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., dtype: _Optional[str] = ...) -> None: ...
+
+class Sampling(_message.Message):
+    __slots__ = ("temperature", "top_k", "top_p", "min_p", "seed")
+    TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
+    TOP_K_FIELD_NUMBER: _ClassVar[int]
+    TOP_P_FIELD_NUMBER: _ClassVar[int]
+    MIN_P_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    seed: int
+    def __init__(self, temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., min_p: _Optional[float] = ..., seed: _Optional[int] = ...) -> None: ...
+
+class Open(_message.Message):
+    __slots__ = ("session_id", "epoch", "token_ids", "prompt_len", "max_len", "sampling", "stop_token_ids", "mode")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_LEN_FIELD_NUMBER: _ClassVar[int]
+    MAX_LEN_FIELD_NUMBER: _ClassVar[int]
+    SAMPLING_FIELD_NUMBER: _ClassVar[int]
+    STOP_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    epoch: int
+    token_ids: _containers.RepeatedScalarFieldContainer[int]
+    prompt_len: int
+    max_len: int
+    sampling: Sampling
+    stop_token_ids: _containers.RepeatedScalarFieldContainer[int]
+    mode: Mode
+    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., prompt_len: _Optional[int] = ..., max_len: _Optional[int] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., mode: _Optional[_Union[Mode, str]] = ...) -> None: ...
+
+class Close(_message.Message):
+    __slots__ = ("session_id", "epoch")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    epoch: int
+    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class RoundRecord(_message.Message):
+    __slots__ = ("round_id", "base_len", "launch_ns", "end_ns", "wait_ns", "num_proposed", "num_accepted", "num_tested", "num_batch_rows", "lookup", "verified_steps")
+    ROUND_ID_FIELD_NUMBER: _ClassVar[int]
+    BASE_LEN_FIELD_NUMBER: _ClassVar[int]
+    LAUNCH_NS_FIELD_NUMBER: _ClassVar[int]
+    END_NS_FIELD_NUMBER: _ClassVar[int]
+    WAIT_NS_FIELD_NUMBER: _ClassVar[int]
+    NUM_PROPOSED_FIELD_NUMBER: _ClassVar[int]
+    NUM_ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    NUM_TESTED_FIELD_NUMBER: _ClassVar[int]
+    NUM_BATCH_ROWS_FIELD_NUMBER: _ClassVar[int]
+    LOOKUP_FIELD_NUMBER: _ClassVar[int]
+    VERIFIED_STEPS_FIELD_NUMBER: _ClassVar[int]
+    round_id: int
+    base_len: int
+    launch_ns: int
+    end_ns: int
+    wait_ns: int
+    num_proposed: int
+    num_accepted: int
+    num_tested: int
+    num_batch_rows: int
+    lookup: Lookup
+    verified_steps: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, round_id: _Optional[int] = ..., base_len: _Optional[int] = ..., launch_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., wait_ns: _Optional[int] = ..., num_proposed: _Optional[int] = ..., num_accepted: _Optional[int] = ..., num_tested: _Optional[int] = ..., num_batch_rows: _Optional[int] = ..., lookup: _Optional[_Union[Lookup, str]] = ..., verified_steps: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class GrowthSpans(_message.Message):
+    __slots__ = ("steps", "base_lens", "start_ns", "end_ns", "num_rows")
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    BASE_LENS_FIELD_NUMBER: _ClassVar[int]
+    START_NS_FIELD_NUMBER: _ClassVar[int]
+    END_NS_FIELD_NUMBER: _ClassVar[int]
+    NUM_ROWS_FIELD_NUMBER: _ClassVar[int]
+    steps: _containers.RepeatedScalarFieldContainer[int]
+    base_lens: _containers.RepeatedScalarFieldContainer[int]
+    start_ns: _containers.RepeatedScalarFieldContainer[int]
+    end_ns: _containers.RepeatedScalarFieldContainer[int]
+    num_rows: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, steps: _Optional[_Iterable[int]] = ..., base_lens: _Optional[_Iterable[int]] = ..., start_ns: _Optional[_Iterable[int]] = ..., end_ns: _Optional[_Iterable[int]] = ..., num_rows: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Commit(_message.Message):
+    __slots__ = ("session_id", "epoch", "base_len", "base_key", "token_ids", "record", "growth")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BASE_LEN_FIELD_NUMBER: _ClassVar[int]
+    BASE_KEY_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    GROWTH_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    epoch: int
+    base_len: int
+    base_key: int
+    token_ids: _containers.RepeatedScalarFieldContainer[int]
+    record: RoundRecord
+    growth: GrowthSpans
+    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., base_key: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., record: _Optional[_Union[RoundRecord, _Mapping]] = ..., growth: _Optional[_Union[GrowthSpans, _Mapping]] = ...) -> None: ...
+
+class Refused(_message.Message):
+    __slots__ = ("session_id", "epoch", "kind", "message")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    epoch: int
+    kind: str
+    message: str
+    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., kind: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class Ping(_message.Message):
+    __slots__ = ("number",)
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    def __init__(self, number: _Optional[int] = ...) -> None: ...
+
+class Pong(_message.Message):
+    __slots__ = ("number", "num_steps", "num_sessions")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    NUM_STEPS_FIELD_NUMBER: _ClassVar[int]
+    NUM_SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    num_steps: int
+    num_sessions: int
+    def __init__(self, number: _Optional[int] = ..., num_steps: _Optional[int] = ..., num_sessions: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,164 @@
+from ssd.v1 import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class TokenIds(_message.Message):
+    __slots__ = ("token_ids",)
+    TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    token_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, token_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class GenerateRequest(_message.Message):
+    __slots__ = ("text", "token_ids", "max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "mode", "request_id", "stop_token_ids", "ignore_eos", "include_rounds")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
+    TOP_P_FIELD_NUMBER: _ClassVar[int]
+    TOP_K_FIELD_NUMBER: _ClassVar[int]
+    MIN_P_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    STOP_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_EOS_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    token_ids: TokenIds
+    max_tokens: int
+    temperature: float
+    top_p: float
+    top_k: int
+    min_p: float
+    seed: int
+    mode: _common_pb2.Mode
+    request_id: str
+    stop_token_ids: _containers.RepeatedScalarFieldContainer[int]
+    ignore_eos: bool
+    include_rounds: bool
+    def __init__(self, text: _Optional[str] = ..., token_ids: _Optional[_Union[TokenIds, _Mapping]] = ..., max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., request_id: _Optional[str] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., ignore_eos: _Optional[bool] = ..., include_rounds: _Optional[bool] = ...) -> None: ...
+
+class GenerateResponse(_message.Message):
+    __slots__ = ("delta", "complete")
+    DELTA_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    delta: Delta
+    complete: Complete
+    def __init__(self, delta: _Optional[_Union[Delta, _Mapping]] = ..., complete: _Optional[_Union[Complete, _Mapping]] = ...) -> None: ...
+
+class Delta(_message.Message):
+    __slots__ = ("text", "token_ids")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    token_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Complete(_message.Message):
+    __slots__ = ("request_id", "finish_reason", "usage", "seed", "mode", "figures", "rounds", "growth", "exactness")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    FIGURES_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    GROWTH_FIELD_NUMBER: _ClassVar[int]
+    EXACTNESS_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    finish_reason: _common_pb2.FinishReason
+    usage: Usage
+    seed: int
+    mode: _common_pb2.Mode
+    figures: SpeculationFigures
+    rounds: _containers.RepeatedCompositeFieldContainer[_common_pb2.RoundRecord]
+    growth: _common_pb2.GrowthSpans
+    exactness: str
+    def __init__(self, request_id: _Optional[str] = ..., finish_reason: _Optional[_Union[_common_pb2.FinishReason, str]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., figures: _Optional[_Union[SpeculationFigures, _Mapping]] = ..., rounds: _Optional[_Iterable[_Union[_common_pb2.RoundRecord, _Mapping]]] = ..., growth: _Optional[_Union[_common_pb2.GrowthSpans, _Mapping]] = ..., exactness: _Optional[str] = ...) -> None: ...
+
+class Usage(_message.Message):
+    __slots__ = ("prompt_tokens", "completion_tokens")
+    PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    prompt_tokens: int
+    completion_tokens: int
+    def __init__(self, prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ...) -> None: ...
+
+class SpeculationFigures(_message.Message):
+    __slots__ = ("num_rounds", "num_proposed", "num_accepted", "num_tested", "acceptance", "tokens_per_round", "hit_rate", "num_hits", "num_missed_absent", "num_missed_key", "num_missed_late", "verifier_busy", "overlap", "useful_overlap", "verify_ms", "wait_ms", "accepted_at_depth")
+    NUM_ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    NUM_PROPOSED_FIELD_NUMBER: _ClassVar[int]
+    NUM_ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    NUM_TESTED_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTANCE_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_PER_ROUND_FIELD_NUMBER: _ClassVar[int]
+    HIT_RATE_FIELD_NUMBER: _ClassVar[int]
+    NUM_HITS_FIELD_NUMBER: _ClassVar[int]
+    NUM_MISSED_ABSENT_FIELD_NUMBER: _ClassVar[int]
+    NUM_MISSED_KEY_FIELD_NUMBER: _ClassVar[int]
+    NUM_MISSED_LATE_FIELD_NUMBER: _ClassVar[int]
+    VERIFIER_BUSY_FIELD_NUMBER: _ClassVar[int]
+    OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    USEFUL_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    VERIFY_MS_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_AT_DEPTH_FIELD_NUMBER: _ClassVar[int]
+    num_rounds: int
+    num_proposed: int
+    num_accepted: int
+    num_tested: int
+    acceptance: float
+    tokens_per_round: float
+    hit_rate: float
+    num_hits: int
+    num_missed_absent: int
+    num_missed_key: int
+    num_missed_late: int
+    verifier_busy: float
+    overlap: float
+    useful_overlap: float
+    verify_ms: float
+    wait_ms: float
+    accepted_at_depth: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, num_rounds: _Optional[int] = ..., num_proposed: _Optional[int] = ..., num_accepted: _Optional[int] = ..., num_tested: _Optional[int] = ..., acceptance: _Optional[float] = ..., tokens_per_round: _Optional[float] = ..., hit_rate: _Optional[float] = ..., num_hits: _Optional[int] = ..., num_missed_absent: _Optional[int] = ..., num_missed_key: _Optional[int] = ..., num_missed_late: _Optional[int] = ..., verifier_busy: _Optional[float] = ..., overlap: _Optional[float] = ..., useful_overlap: _Optional[float] = ..., verify_ms: _Optional[float] = ..., wait_ms: _Optional[float] = ..., accepted_at_depth: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CancelRequest(_message.Message):
+    __slots__ = ("request_id",)
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    def __init__(self, request_id: _Optional[str] = ...) -> None: ...
+
+class CancelResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetModelInfoRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetModelInfoResponse(_message.Message):
+    __slots__ = ("model_name", "fingerprint", "dtype", "vocab_size", "context_len", "eos_token_ids", "default_mode", "allowed_modes", "exactness")
+    MODEL_NAME_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_LEN_FIELD_NUMBER: _ClassVar[int]
+    EOS_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_MODE_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_MODES_FIELD_NUMBER: _ClassVar[int]
+    EXACTNESS_FIELD_NUMBER: _ClassVar[int]
+    model_name: str
+    fingerprint: str
+    dtype: str
+    vocab_size: int
+    context_len: int
+    eos_token_ids: _containers.RepeatedScalarFieldContainer[int]
+    default_mode: _common_pb2.Mode
+    allowed_modes: _containers.RepeatedScalarFieldContainer[_common_pb2.Mode]
+    exactness: str
+    def __init__(self, model_name: _Optional[str] = ..., fingerprint: _Optional[str] = ..., dtype: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_len: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., default_mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., allowed_modes: _Optional[_Iterable[_Union[_common_pb2.Mode, str]]] = ..., exactness: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,76 @@
+from ssd.v1 import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class GetTokenizerRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetTokenizerResponse(_message.Message):
+    __slots__ = ("tokenizer_json",)
+    TOKENIZER_JSON_FIELD_NUMBER: _ClassVar[int]
+    tokenizer_json: str
+    def __init__(self, tokenizer_json: _Optional[str] = ...) -> None: ...
+
+class ServeRequest(_message.Message):
+    __slots__ = ("orders",)
+    ORDERS_FIELD_NUMBER: _ClassVar[int]
+    orders: _containers.RepeatedCompositeFieldContainer[VerifierOrder]
+    def __init__(self, orders: _Optional[_Iterable[_Union[VerifierOrder, _Mapping]]] = ...) -> None: ...
+
+class VerifierOrder(_message.Message):
+    __slots__ = ("hello", "open", "close", "assign_drafters", "ping")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_FIELD_NUMBER: _ClassVar[int]
+    ASSIGN_DRAFTERS_FIELD_NUMBER: _ClassVar[int]
+    PING_FIELD_NUMBER: _ClassVar[int]
+    hello: _common_pb2.Hello
+    open: _common_pb2.Open
+    close: _common_pb2.Close
+    assign_drafters: AssignDrafters
+    ping: _common_pb2.Ping
+    def __init__(self, hello: _Optional[_Union[_common_pb2.Hello, _Mapping]] = ..., open: _Optional[_Union[_common_pb2.Open, _Mapping]] = ..., close: _Optional[_Union[_common_pb2.Close, _Mapping]] = ..., assign_drafters: _Optional[_Union[AssignDrafters, _Mapping]] = ..., ping: _Optional[_Union[_common_pb2.Ping, _Mapping]] = ...) -> None: ...
+
+class AssignDrafters(_message.Message):
+    __slots__ = ("addresses",)
+    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    addresses: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, addresses: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ServeResponse(_message.Message):
+    __slots__ = ("reports",)
+    REPORTS_FIELD_NUMBER: _ClassVar[int]
+    reports: _containers.RepeatedCompositeFieldContainer[VerifierReport]
+    def __init__(self, reports: _Optional[_Iterable[_Union[VerifierReport, _Mapping]]] = ...) -> None: ...
+
+class VerifierReport(_message.Message):
+    __slots__ = ("hello", "commit", "finished", "refused", "pong")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    PONG_FIELD_NUMBER: _ClassVar[int]
+    hello: _common_pb2.Hello
+    commit: _common_pb2.Commit
+    finished: Finished
+    refused: _common_pb2.Refused
+    pong: _common_pb2.Pong
+    def __init__(self, hello: _Optional[_Union[_common_pb2.Hello, _Mapping]] = ..., commit: _Optional[_Union[_common_pb2.Commit, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., refused: _Optional[_Union[_common_pb2.Refused, _Mapping]] = ..., pong: _Optional[_Union[_common_pb2.Pong, _Mapping]] = ...) -> None: ...
+
+class Finished(_message.Message):
+    __slots__ = ("session_id", "epoch", "total_len", "reason")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_LEN_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    epoch: int
+    total_len: int
+    reason: _common_pb2.FinishReason
+    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., total_len: _Optional[int] = ..., reason: _Optional[_Union[_common_pb2.FinishReason, str]] = ...) -> None: ...
