@@ -1,0 +1,138 @@
+"""One request in the coordinator's books: what is committed, and under which epoch it runs.
+
+    admitted ──open──▶ running ──commit*──▶ finished
+                          │  ▲
+                          └──┘ open, epoch + 1: failover, restart, drain, preemption, a gap
+
+The books are ahead of every client (commit before emit) and never change afterwards. The verifier's
+part is rebuilt from them by one operation: `open` with the committed output and a higher epoch.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ssd.core.errors import ProtocolError
+from ssd.core.ids import Epoch, SessionId
+from ssd.core.keys import extend_key, key_of
+from ssd.core.messages import Commit, Finished, FinishReason, Open
+from ssd.core.mode import Mode
+from ssd.core.rounds import GrowthSpan, RoundRecord
+from ssd.core.sampling_params import SamplingParams
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A request with every parameter filled in; what the journal keeps of it."""
+
+    session_id: SessionId
+    prompt_token_ids: tuple[int, ...]
+    max_len: int
+    params: SamplingParams
+    stop_token_ids: frozenset[int]
+    mode: Mode
+
+
+class Reconciled(StrEnum):
+    """What a verifier's message means for the session."""
+
+    CONTINUE = "continue"  # it extends the books, or repeats them
+    STALE = "stale"  # it belongs to an older epoch, or comes after the end
+    OPEN = "open"  # something between is missing: open the session anew
+
+
+class ClientSession:
+    """Owns the committed text of one request."""
+
+    def __init__(self, admission: Admission) -> None:
+        self.admission = admission
+        self.epoch = Epoch(0)
+        self.finish_reason: FinishReason | None = None
+        self.rounds: list[RoundRecord] = []
+        self.growth: list[GrowthSpan] = []
+        self._token_ids = list(admission.prompt_token_ids)
+        self._key = key_of(admission.prompt_token_ids)
+
+    @property
+    def committed_len(self) -> int:
+        return len(self._token_ids)
+
+    @property
+    def prompt_len(self) -> int:
+        return len(self.admission.prompt_token_ids)
+
+    @property
+    def output_len(self) -> int:
+        return self.committed_len - self.prompt_len
+
+    @property
+    def output_token_ids(self) -> tuple[int, ...]:
+        return self.output_from(0)
+
+    def output_from(self, index: int) -> tuple[int, ...]:
+        """The committed output tokens from output index `index` on."""
+        return tuple(self._token_ids[self.prompt_len + index :])
+
+    @property
+    def is_finished(self) -> bool:
+        return self.finish_reason is not None
+
+    def open(self) -> Open:
+        """The order that starts the session, or moves it: all that is committed, a newer epoch."""
+        self.epoch = Epoch(self.epoch + 1)
+        return Open(
+            session_id=self.admission.session_id,
+            epoch=self.epoch,
+            token_ids=tuple(self._token_ids),
+            prompt_len=self.prompt_len,
+            max_len=self.admission.max_len,
+            params=self.admission.params,
+            stop_token_ids=self.admission.stop_token_ids,
+            mode=self.admission.mode,
+        )
+
+    def commit(self, message: Commit) -> Reconciled:
+        """Append what is new in a commit.
+
+        Raises:
+            ProtocolError: the commit contradicts tokens that are committed already.
+        """
+        if message.epoch != self.epoch or self.is_finished:
+            return Reconciled.STALE
+        known = self.committed_len - message.base_len
+        if known < 0 or (known == 0 and message.base_key != self._key):
+            return Reconciled.OPEN
+        self._check_repeated(message, known)
+        for token_id in message.token_ids[known:]:
+            self._token_ids.append(token_id)
+            self._key = extend_key(self._key, token_id)
+        if message.record is not None and known == 0:
+            self.rounds.append(message.record)
+            self.growth.extend(message.growth)
+        return Reconciled.CONTINUE
+
+    def finish(self, message: Finished) -> Reconciled:
+        """The verifier says the text is complete; it is, if the books have all of it."""
+        if message.epoch != self.epoch or self.is_finished:
+            return Reconciled.STALE
+        if message.total_len != self.committed_len:
+            return Reconciled.OPEN
+        self.finish_reason = message.reason
+        return Reconciled.CONTINUE
+
+    def settle_locally(self) -> FinishReason | None:
+        """The end that the books already show, if any: no verifier is needed to finish then."""
+        is_begun = self.output_len > 0
+        if is_begun and self._token_ids[-1] in self.admission.stop_token_ids:
+            self.finish_reason = FinishReason.STOP
+        elif self.committed_len >= self.admission.max_len:
+            self.finish_reason = FinishReason.LENGTH
+        return self.finish_reason
+
+    def _check_repeated(self, message: Commit, known: int) -> None:
+        start = message.base_len
+        overlap = self._token_ids[start : start + len(message.token_ids)]
+        if overlap != list(message.token_ids[: len(overlap)]) or known > self.committed_len:
+            raise ProtocolError(
+                f"commit at {message.base_len} contradicts the committed text of session "
+                f"{message.session_id} (epoch {message.epoch})"
+            )

@@ -1,0 +1,198 @@
+"""The drafter's tree of one session: what it thinks the target may say next.
+
+    committed text ──▶ cursor ──┬─ a ──┬─ b      A node is *run* once its KV has a slot, and
+                                │      └─ c      *expanded* once its candidates are known: they
+                                └─ d             are its children. What is not run is the frontier.
+
+A commit moves the cursor. The subtree on the way stays, its KV with it; everything beside it goes.
+Committed tokens whose KV is missing (the prompt, or a token nobody drafted) form one uncovered run
+at the end of the text, ending before the cursor: they are the first rows of the next step.
+"""
+
+import heapq
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ssd.core.edge_rates import EdgeRates
+from ssd.core.ids import PrefixKey, SlotSet
+from ssd.core.keys import extend_key
+from ssd.core.slots import NO_SLOTS, SlotLedger, slot_set
+
+_SMALL_FRONTIER = 64
+
+
+@dataclass(eq=False, slots=True)
+class DraftNode:
+    """A token that may follow its parent. `log_reach` adds up log edge weights since the last miss;
+    only differences to the cursor's mean anything."""
+
+    token_id: int
+    position: int
+    key: PrefixKey
+    parent: "DraftNode | None"
+    log_reach: float
+    slot: int | None = None
+    visible: SlotSet = NO_SLOTS
+    is_expanded: bool = False
+    is_dropped: bool = False
+    children: dict[int, "DraftNode"] = field(default_factory=dict)
+
+    def subtree(self) -> Iterator["DraftNode"]:
+        """This node and all below it."""
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack += node.children.values()
+
+
+@dataclass(frozen=True, slots=True)
+class CoveredRows:
+    """Columns of the rows that bring committed text into the KV."""
+
+    token_ids: list[int]
+    first_position: int
+    slots: list[int]
+    visible: list[SlotSet]
+
+
+class DraftTree:
+    """Owns the nodes below the cursor and the slots of everything that was run."""
+
+    def __init__(self, token_ids: Sequence[int], key: PrefixKey, *, num_slots: int) -> None:
+        self.slots = SlotLedger(num_slots)
+        self.uncovered = list(token_ids[:-1])
+        self.cursor = DraftNode(token_ids[-1], len(token_ids) - 1, key, None, 0.0)
+        self._frontier: list[tuple[float, int, DraftNode]] = []
+        self._num_pushed = 0
+        self._sweep_above = _SMALL_FRONTIER
+        self._push(self.cursor)
+
+    @property
+    def num_waiting(self) -> int:
+        """Entries of the frontier, dropped nodes among them."""
+        return len(self._frontier)
+
+    @property
+    def kv_len(self) -> int:
+        """Committed tokens whose KV stands: a prefix of the text."""
+        return self.slots.committed.bit_count()
+
+    def pop_best(self) -> DraftNode | None:
+        """Take the likeliest node off the frontier; None when it is empty."""
+        while self._frontier:
+            node = heapq.heappop(self._frontier)[2]
+            if not node.is_dropped:
+                return node
+        return None
+
+    def put_back(self, node: DraftNode) -> None:
+        """Return a node that was popped and not run."""
+        self._push(node)
+
+    def reach_of(self, node: DraftNode) -> float:
+        """Probability that the text passes this node, as far as the drafter knows."""
+        return math.exp(node.log_reach - self.cursor.log_reach)
+
+    def depth_of(self, node: DraftNode) -> int:
+        return node.position - self.cursor.position
+
+    def run_uncovered(self, num_tokens: int) -> "CoveredRows":
+        """Give the first uncovered tokens their slots; they are committed text from here on."""
+        token_ids = self.uncovered[:num_tokens]
+        del self.uncovered[:num_tokens]
+        first_position = self.kv_len
+        slots, visible = [], []
+        for _ in token_ids:
+            slot = self.slots.take()
+            self.slots.commit(slot_set(slot))
+            slots.append(slot)
+            visible.append(self.slots.committed)
+        return CoveredRows(token_ids, first_position, slots, visible)
+
+    def run(self, node: DraftNode) -> None:
+        """Give a frontier node its slot; its parent must have been run, and all text before it."""
+        above = self.slots.committed if node.parent is None else node.parent.visible
+        node.slot = self.slots.take()
+        node.visible = SlotSet(above | 1 << node.slot)
+
+    def expand(
+        self,
+        node: DraftNode,
+        token_ids: Sequence[int],
+        estimates: Sequence[float],
+        rates: EdgeRates,
+    ) -> None:
+        """Hang a run node's candidates below it, unless a commit dropped it meanwhile."""
+        if node.is_dropped:
+            return
+        node.is_expanded = True
+        for rank, (token_id, estimate) in enumerate(zip(token_ids, estimates, strict=True)):
+            if token_id not in node.children:
+                log_reach = node.log_reach + math.log(rates.weight(rank, estimate))
+                self._push(self._child(node, token_id, log_reach))
+
+    def advance(self, token_id: int) -> bool:
+        """Commit the next token: move the cursor; whether the tree had this token."""
+        old = self.cursor
+        kept = old.children.pop(token_id, None)
+        for child in old.children.values():
+            self._drop(child)
+        old.children.clear()
+        old.is_dropped = True  # it may be running: what it finds is of no use any more
+        if old.slot is None:
+            self.uncovered.append(old.token_id)
+        else:
+            self.slots.commit(slot_set(old.slot))
+        was_drafted = kept is not None
+        if kept is None:
+            kept = self._child(old, token_id, 0.0)
+            self._push(kept)
+        kept.parent = None
+        self.cursor = kept
+        self._sweep()
+        return was_drafted
+
+    def best_chain_len(self) -> int:
+        """How many expanded nodes follow one another from the cursor, best child first."""
+        length, node = 0, self.cursor
+        while node.is_expanded and node.children:
+            length += 1
+            node = max(node.children.values(), key=lambda child: child.log_reach)
+        return length
+
+    def check(self) -> None:
+        """Live slots belong to nodes at or below the cursor; the text is one covered prefix."""
+        self.slots.check()
+        live = slot_set(*(node.slot for node in self.cursor.subtree() if node.slot is not None))
+        assert live == self.slots.live, f"live slots {self.slots.live:#x}, nodes hold {live:#x}"
+        covered = self.kv_len + len(self.uncovered)
+        assert covered == self.cursor.position, f"{covered} tokens before {self.cursor.position}"
+        assert not (self.uncovered and live), "a node was run before the text above it"
+
+    def _child(self, parent: DraftNode, token_id: int, log_reach: float) -> DraftNode:
+        key = extend_key(parent.key, token_id)
+        child = DraftNode(token_id, parent.position + 1, key, parent, log_reach)
+        parent.children[token_id] = child
+        return child
+
+    def _push(self, node: DraftNode) -> None:
+        self._num_pushed += 1
+        heapq.heappush(self._frontier, (-node.log_reach, self._num_pushed, node))
+
+    def _sweep(self) -> None:
+        """Leave dropped nodes out once the frontier has doubled: the unlikely never pop."""
+        if len(self._frontier) > self._sweep_above:
+            self._frontier = [entry for entry in self._frontier if not entry[2].is_dropped]
+            heapq.heapify(self._frontier)
+            self._sweep_above = 2 * len(self._frontier) + _SMALL_FRONTIER
+
+    def _drop(self, node: DraftNode) -> None:
+        held = []
+        for each in node.subtree():
+            each.is_dropped = True
+            if each.slot is not None:
+                held.append(each.slot)
+        if held:
+            self.slots.drop(slot_set(*held))

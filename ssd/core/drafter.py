@@ -1,0 +1,379 @@
+"""The drafter's state machine: openings and commits come in, growth steps and expansions go out.
+
+The shell feeds events (`open`, `commit`, `close`, `rates`, `peer_lost`), then asks `next_step()`
+until it returns None, which means that nothing is worth growing and the shell may sleep until the
+next event. A drafter owns nothing that could not be rebuilt from the committed text: losing it, or
+any of its sessions, costs speed and nothing else.
+
+One step is one forward over all sessions, in this order: committed text without KV, then nodes by
+reach. A cursor has reach 1, so a session whose verifier waits for a first expansion comes before
+any deeper growth; equal reach goes to the session served longest ago.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ssd.core.draft_tree import DraftNode, DraftTree
+from ssd.core.edge_rates import EdgeRates, are_counts
+from ssd.core.expansion import Expansion
+from ssd.core.growth import GrowthLimits
+from ssd.core.ids import SessionId
+from ssd.core.keys import key_of
+from ssd.core.messages import Close, Commit, Grow, Need, Open, Rates, Refused
+from ssd.core.mode import Mode
+from ssd.core.rounds import GrowthSpan
+from ssd.core.rows import RowGroup
+
+SessionKey = tuple[str, SessionId]
+"""(peer, session id): two verifiers may use the same session id."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterLimits:
+    """What one drafter can hold and do at once; `growth` rules mode `ssd`, `chain` mode `sd`."""
+
+    context_len: int
+    kv_slots: int
+    growth: GrowthLimits
+    chain: GrowthLimits
+    max_rows: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ToVerifier:
+    """A message for the verifier at the other end of `peer`."""
+
+    peer: str
+    message: Grow | Need | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseDraftKv:
+    """The runner may free this session's KV."""
+
+    session_id: SessionId
+
+
+Output = ToVerifier | ReleaseDraftKv
+
+
+@dataclass(slots=True)
+class DraftSession:
+    """One session of one verifier."""
+
+    peer: str
+    opening: Open
+    limits: GrowthLimits
+    tree: DraftTree
+    last_step: int = 0
+    is_lost: bool = False  # commits are missing; waits for the session to be opened anew
+    told_exhausted_len: int = 0
+    running: tuple[DraftNode, ...] = ()  # in a forward whose candidates are not here yet
+    pending: list[Expansion] = field(default_factory=list)
+    spans: list[GrowthSpan] = field(default_factory=list)
+
+    @property
+    def runner_id(self) -> SessionId:
+        """The session's name in the runner, unique over verifiers."""
+        return SessionId(f"{self.peer}/{self.opening.session_id}")
+
+    @property
+    def committed_len(self) -> int:
+        return self.tree.cursor.position + 1
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether a verifier probably waits for this session's next expansion."""
+        return not self.is_exhausted and self.tree.best_chain_len() < self.limits.urgent_depth
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the verifier was told that nothing more will come for the text as it stands."""
+        return self.told_exhausted_len >= self.committed_len
+
+
+@dataclass(frozen=True, slots=True)
+class StepShare:
+    """One session's rows in a step; the wanted rows expand `nodes`, in order."""
+
+    session: DraftSession
+    rows: RowGroup
+    nodes: tuple[DraftNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One forward. The shell answers with candidates for every wanted row."""
+
+    number: int
+    shares: tuple[StepShare, ...]
+
+    @property
+    def groups(self) -> tuple[RowGroup, ...]:
+        return tuple(share.rows for share in self.shares)
+
+
+Candidates = tuple[Sequence[int], Sequence[float]]
+"""(token ids, estimates), best first."""
+
+
+class Drafter:
+    """Owns all sessions of one draft model."""
+
+    def __init__(self, limits: DrafterLimits) -> None:
+        self.limits = limits
+        self.rates = EdgeRates()
+        self.sessions: dict[SessionKey, DraftSession] = {}
+        self.num_steps = 0
+        self.num_stale = 0
+
+    # ── events ────────────────────────────────────────────────────────────────────────────────
+
+    def open(self, opening: Open, *, peer: str) -> list[Output]:
+        """Start drafting for a session, or start it anew from the text given."""
+        standing = self.sessions.get((peer, opening.session_id))
+        if standing is not None and standing.opening.epoch > opening.epoch:
+            self.num_stale += 1
+            return []
+        outputs = self._drop((peer, opening.session_id))
+        if not opening.token_ids:
+            return [*outputs, _refusal(opening, peer, "InvalidRequest", "a text needs a token")]
+        limits = self.limits.chain if opening.mode is Mode.SD else self.limits.growth
+        text_slots = min(opening.max_len, self.limits.context_len)
+        wanted = text_slots + limits.max_nodes
+        if self.num_reserved_slots + wanted > self.limits.kv_slots:
+            message = f"the drafter has no {wanted} KV slots free"
+            return [*outputs, _refusal(opening, peer, "NoCapacity", message)]
+        tree = DraftTree(opening.token_ids, key_of(opening.token_ids), num_slots=wanted)
+        session = DraftSession(peer, opening, limits, tree)
+        self.sessions[(peer, opening.session_id)] = session
+        return outputs + self._flush(session, is_due=False)
+
+    def commit(self, message: Commit, *, peer: str) -> list[Output]:
+        """Follow the committed text; a repeated commit is ignored, a gap asks for the rest."""
+        session = self.sessions.get((peer, message.session_id))
+        if session is None or session.opening.epoch != message.epoch or session.is_lost:
+            self.num_stale += 1
+            return []
+        known = session.committed_len - message.base_len
+        if known >= len(message.token_ids):
+            self.num_stale += 1
+            return []
+        if known < 0 or (known == 0 and session.tree.cursor.key != message.base_key):
+            session.is_lost = True
+            from_len = session.committed_len if known < 0 else 0
+            need = Need(message.session_id, message.epoch, from_len)
+            return [ToVerifier(peer, need)]
+        for token_id in message.token_ids[known:]:
+            session.tree.advance(token_id)
+        length = session.committed_len
+        session.pending = [each for each in session.pending if each.position >= length]
+        return self._flush(session, is_due=True)  # the verifier is about to plan its next tree
+
+    def close(self, message: Close, *, peer: str) -> list[Output]:
+        """Forget a session; an unknown one is ignored, and so is an older epoch's end."""
+        session = self.sessions.get((peer, message.session_id))
+        if session is None or session.opening.epoch > message.epoch:
+            self.num_stale += 1
+            return []
+        return self._drop((peer, message.session_id))
+
+    def rates_updated(self, message: Rates) -> list[Output]:
+        """Rank further candidates by what the verifier counted."""
+        if not (are_counts(message.tests) and are_counts(message.matches)):
+            self.num_stale += 1
+            return []
+        self.rates = EdgeRates(list(message.tests), list(message.matches))
+        return []
+
+    def peer_lost(self, peer: str) -> list[Output]:
+        """A verifier's stream ended, and its sessions with it."""
+        gone = [key for key in self.sessions if key[0] == peer]
+        return [output for key in gone for output in self._drop(key)]
+
+    # ── work ──────────────────────────────────────────────────────────────────────────────────
+
+    def next_step(self) -> Step | None:
+        """The next forward, or None when nothing is worth growing before the next event."""
+        working = [each for each in self.sessions.values() if not each.is_lost]
+        working.sort(key=lambda each: each.last_step)  # a long prefill starves nobody
+        chosen = self._choose(working)
+        room = self.limits.max_rows
+        shares = []
+        for session in working:
+            tree, nodes = session.tree, chosen.get(id(session), [])
+            if room > 0 and (nodes or (tree.uncovered and self._may_run(session, tree.cursor))):
+                share = self._share(session, nodes, room)
+                room -= len(share.rows.token_ids)
+                shares.append(share)
+            else:
+                for node in nodes:
+                    tree.put_back(node)
+        if not shares:
+            return None
+        self.num_steps += 1
+        for share in shares:
+            share.session.last_step = self.num_steps
+            share.session.running = share.nodes
+        return Step(self.num_steps, tuple(shares))
+
+    def step_done(
+        self, step: Step, candidates: Sequence[Candidates], *, start_s: float, end_s: float
+    ) -> list[Output]:
+        """Hang the candidates into the trees and send what a verifier can use now."""
+        outputs: list[Output] = []
+        answers = iter(candidates)
+        for share in step.shares:
+            session = share.session
+            found = [(node, *next(answers)) for node in share.nodes]
+            if self.sessions.get((session.peer, session.opening.session_id)) is not session:
+                continue  # closed or opened anew while the forward ran
+            session.running = ()
+            was_urgent = session.is_urgent
+            for node, token_ids, estimates in found:
+                self._expand(session, step.number, node, token_ids, estimates)
+            session.spans.append(_span(step, share, start_s, end_s))
+            outputs += self._flush(session, is_due=was_urgent)
+        return outputs
+
+    def check(self) -> None:
+        """All invariants of a step boundary."""
+        for session in self.sessions.values():
+            session.tree.check()
+        assert self.num_reserved_slots <= self.limits.kv_slots
+
+    @property
+    def num_reserved_slots(self) -> int:
+        """KV slots promised to the open sessions."""
+        return sum(session.tree.slots.capacity for session in self.sessions.values())
+
+    # ── inside ────────────────────────────────────────────────────────────────────────────────
+
+    def _choose(self, sessions: Sequence[DraftSession]) -> dict[int, list[DraftNode]]:
+        """The frontier nodes of the next step by session, best first over all sessions."""
+        offers: list[tuple[float, int, int, DraftSession, DraftNode]] = []
+        num_urgent = sum(
+            each.is_urgent or (each.opening.mode is Mode.SD and not each.is_exhausted)
+            for each in sessions
+        )
+        growth = self.limits.growth
+        width = max(growth.urgent_frontier if num_urgent else growth.frontier, num_urgent)
+        for session in sessions:
+            for node in self._offer(session, min(width, session.limits.frontier)):
+                reach = session.tree.reach_of(node)
+                offers.append((-reach, session.last_step, len(offers), session, node))
+        offers.sort(key=lambda offer: offer[:3])
+        chosen: dict[int, list[DraftNode]] = {}
+        for _, _, _, session, node in offers[:width]:
+            chosen.setdefault(id(session), []).append(node)
+        for _, _, _, session, node in offers[width:]:
+            session.tree.put_back(node)
+        return chosen
+
+    def _offer(self, session: DraftSession, num_nodes: int) -> list[DraftNode]:
+        """Pop the session's best runnable nodes; what may not run now stays on its frontier."""
+        taken: list[DraftNode] = []
+        not_now: list[DraftNode] = []
+        free = session.tree.slots.num_free - len(session.tree.uncovered)
+        room = min(free, session.limits.max_nodes - session.tree.slots.live.bit_count())
+        while len(taken) < min(num_nodes, room):
+            node = session.tree.pop_best()
+            if node is None:
+                break
+            (taken if self._may_run(session, node) else not_now).append(node)
+            if session.tree.reach_of(node) < session.limits.min_reach:
+                break  # the rest of the frontier promises less still
+        for node in not_now:
+            session.tree.put_back(node)
+        return taken
+
+    def _may_run(self, session: DraftSession, node: DraftNode) -> bool:
+        """Whether its candidates could be of use: likely, near, and before the text's end."""
+        return (
+            session.tree.depth_of(node) < session.limits.max_depth
+            and node.position < min(self.limits.context_len, session.opening.max_len - 2)
+            and session.tree.reach_of(node) >= session.limits.min_reach
+        )
+
+    def _share(self, session: DraftSession, nodes: Sequence[DraftNode], room: int) -> StepShare:
+        """Rows for uncovered text, and for the nodes if all text before them is covered then."""
+        tree = session.tree
+        covered = tree.run_uncovered(min(room, len(tree.uncovered)))
+        num_covered = len(covered.token_ids)
+        runs = list(nodes[: room - num_covered]) if not tree.uncovered else []
+        for node in nodes[len(runs) :]:
+            tree.put_back(node)
+        for node in runs:
+            tree.run(node)
+        positions = range(covered.first_position, covered.first_position + num_covered)
+        rows = RowGroup(
+            session_id=session.runner_id,
+            token_ids=(*covered.token_ids, *(node.token_id for node in runs)),
+            positions=(*positions, *(node.position for node in runs)),
+            slots=(*covered.slots, *(node.slot for node in runs if node.slot is not None)),
+            visible=(*covered.visible, *(node.visible for node in runs)),
+            wanted=tuple(range(num_covered, num_covered + len(runs))),
+        )
+        return StepShare(session, rows, tuple(runs))
+
+    def _expand(
+        self,
+        session: DraftSession,
+        step: int,
+        node: DraftNode,
+        token_ids: Sequence[int],
+        estimates: Sequence[float],
+    ) -> None:
+        count = session.limits.num_candidates
+        token_ids, estimates = tuple(token_ids[:count]), tuple(estimates[:count])
+        session.tree.expand(node, token_ids, estimates, self.rates)
+        if not node.is_dropped:
+            expansion = Expansion(node.key, node.position + 1, token_ids, estimates, step)
+            session.pending.append(expansion)
+
+    def _has_work(self, session: DraftSession) -> bool:
+        if not all(node.is_dropped for node in session.running):
+            return True
+        offered = self._offer(session, 1)
+        for node in offered:
+            session.tree.put_back(node)
+        return bool(offered)
+
+    def _flush(self, session: DraftSession, *, is_due: bool) -> list[Output]:
+        """Send what was collected if a verifier can use it now, or if nothing more will come."""
+        is_exhausted = not self._has_work(session)
+        is_news = is_exhausted and not session.is_exhausted
+        is_due = is_due and bool(session.pending)
+        if not (is_due or is_news or len(session.pending) >= session.limits.push_every):
+            return []
+        if is_exhausted:
+            session.told_exhausted_len = session.committed_len
+        grow = Grow(
+            session.opening.session_id,
+            session.opening.epoch,
+            base_len=session.committed_len,
+            expansions=tuple(session.pending),
+            is_exhausted=is_exhausted,
+            spans=tuple(session.spans),
+        )
+        session.pending.clear()
+        session.spans.clear()
+        return [ToVerifier(session.peer, grow)]
+
+    def _drop(self, key: SessionKey) -> list[Output]:
+        session = self.sessions.pop(key, None)
+        return [] if session is None else [ReleaseDraftKv(session.runner_id)]
+
+
+def _refusal(opening: Open, peer: str, kind: str, message: str) -> ToVerifier:
+    return ToVerifier(peer, Refused(opening.session_id, opening.epoch, kind, message))
+
+
+def _span(step: Step, share: StepShare, start_s: float, end_s: float) -> GrowthSpan:
+    return GrowthSpan(
+        step=step.number,
+        base_len=share.session.committed_len,
+        start_ns=round(start_s * 1e9),
+        end_ns=round(end_s * 1e9),
+        num_rows=len(share.rows.token_ids),
+    )

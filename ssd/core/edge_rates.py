@@ -1,0 +1,57 @@
+"""How often a drafter's candidates turn out to be the target's token.
+
+A drafter's own estimate of a candidate is right in order but not in size. The verifier sees the
+truth at every node its walk passes, so it counts matches by sibling rank and by the estimate's
+log-odds, and corrects estimates by what it counted. It sends the counts back, and the drafter ranks
+its frontier with the same numbers.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+NUM_RANKS = 8
+NUM_BUCKETS = 13
+PRIOR_TESTS = 20.0  # the drafter's own estimate counts as much as this many tests
+MEMORY_TESTS = 2000.0  # older tests fade, so that a change of text is noticed
+NUM_CELLS = NUM_RANKS * NUM_BUCKETS
+_MIDDLE = NUM_BUCKETS // 2
+
+
+def cell_of(rank: int, estimate: float) -> int:
+    """Index of the counter for a candidate: one per rank and unit of log-odds, clipped at +-6."""
+    odds = math.log(max(estimate, 1e-9) / max(1.0 - estimate, 1e-9))
+    bucket = min(max(round(odds) + _MIDDLE, 0), NUM_BUCKETS - 1)
+    return min(rank, NUM_RANKS - 1) * NUM_BUCKETS + bucket
+
+
+def are_counts(values: Sequence[float]) -> bool:
+    """Whether a peer's numbers can be counts: one for each cell, finite, none below zero."""
+    return len(values) == NUM_CELLS and all(0.0 <= each < math.inf for each in values)
+
+
+def _zeros() -> list[float]:
+    return [0.0] * NUM_CELLS
+
+
+@dataclass(slots=True)
+class EdgeRates:
+    """Counts of tests and matches; `weight` is the estimate they correct."""
+
+    tests: list[float] = field(default_factory=_zeros)
+    matches: list[float] = field(default_factory=_zeros)
+
+    def weight(self, rank: int, estimate: float) -> float:
+        """Probability that the target takes this candidate, in (0, 1)."""
+        cell = cell_of(rank, estimate)
+        believed = self.matches[cell] + PRIOR_TESTS * estimate
+        return min(max(believed / (self.tests[cell] + PRIOR_TESTS), 1e-6), 1.0 - 1e-6)
+
+    def record(self, rank: int, estimate: float, *, is_match: bool) -> None:
+        """Count one candidate of a node where the target's token is known."""
+        cell = cell_of(rank, estimate)
+        if self.tests[cell] >= MEMORY_TESTS:
+            self.tests[cell] *= 0.5
+            self.matches[cell] *= 0.5
+        self.tests[cell] += 1.0
+        self.matches[cell] += is_match

@@ -1,0 +1,52 @@
+"""Everything this project raises on purpose.
+
+SsdError
+├── InvalidRequest      the client asked for something we refuse     INVALID_ARGUMENT
+├── UnknownSession      no session of that id here                   NOT_FOUND
+├── SessionConflict     the id is taken by another request           ALREADY_EXISTS
+├── NoCapacity          admission found no room                      RESOURCE_EXHAUSTED
+├── Unavailable         no peer that could do it, or draining        UNAVAILABLE
+├── ConfigError         the operator asked for something we refuse   exit code 2
+│   └── ModelRefused    a model that can't be served exactly
+└── ProtocolError       a peer sent something that makes no sense    dropped and counted
+"""
+
+
+class SsdError(Exception):
+    """Base of all errors of this project; the message is one sentence fit for a user."""
+
+
+class InvalidRequest(SsdError):
+    """A request names a value outside its limits."""
+
+
+class UnknownSession(SsdError):
+    """No session of that id is known here."""
+
+
+class SessionConflict(SsdError):
+    """The session id is in use by a different request."""
+
+
+class NoCapacity(SsdError):
+    """There is no room for another session right now."""
+
+
+class Cancelled(SsdError):
+    """The client ended the request."""
+
+
+class Unavailable(SsdError):
+    """No worker can take the request now; trying later may help."""
+
+
+class ConfigError(SsdError):
+    """The configuration asks for something that cannot be done."""
+
+
+class ModelRefused(ConfigError):
+    """The model cannot be served exactly; the message says why."""
+
+
+class ProtocolError(SsdError):
+    """A peer's message is malformed or belongs to no state we are in."""

@@ -1,0 +1,46 @@
+"""What a drafter grows: how many candidates, how far, how wide.
+
+Candidates matter more than depth: with four per node, one round in five ended on a token the
+drafter had not listed, with eight, one in twenty-five. While the verifier waits, a narrow frontier
+brings the first steps sooner than a wide one.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthLimits:
+    """Bounds of one session's growth below its cursor.
+
+    `frontier` nodes run per step over all sessions, `urgent_frontier` while some verifier waits,
+    which is assumed until the best chain is `urgent_depth` deep. `max_nodes` bounds the live KV.
+    What no verifier waits for is sent once `push_every` expansions have come together.
+    """
+
+    num_candidates: int = 6
+    frontier: int = 8
+    urgent_frontier: int = 2
+    urgent_depth: int = 2
+    max_depth: int = 8
+    min_reach: float = 1e-3
+    max_nodes: int = 128
+    push_every: int = 8
+
+    def __post_init__(self) -> None:
+        counts = ("num_candidates", "frontier", "urgent_frontier", "max_depth", "max_nodes")
+        for name in (*counts, "push_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+
+def chain_limits(depth: int) -> GrowthLimits:
+    """Mode `sd`: one candidate per node, `depth` nodes, nothing beyond."""
+    return GrowthLimits(
+        num_candidates=1,
+        frontier=1,
+        urgent_frontier=1,
+        urgent_depth=0,
+        max_depth=depth,
+        min_reach=0.0,
+        push_every=depth + 1,
+    )

@@ -1,0 +1,13 @@
+"""Distinct types for values that would otherwise all be `str` and `int`."""
+
+from typing import NewType
+
+SessionId = NewType("SessionId", str)
+Epoch = NewType("Epoch", int)
+"""Counts the times a session was opened on a verifier; minted by the coordinator alone."""
+
+PrefixKey = NewType("PrefixKey", int)
+"""A key of `ssd.core.keys`: names a prefix of token ids, in [0, 2^61 - 1)."""
+
+SlotSet = NewType("SlotSet", int)
+"""A set of KV slots as an integer: slot i is a member when bit i is set."""

@@ -1,0 +1,158 @@
+"""What one round was, in numbers, and what a request's rounds add up to.
+
+The words are defined once, here, and measured nowhere else:
+
+- acceptance = accepted / tested, where tested counts the nodes of the walk that had a verified
+child.
+- node yield = accepted / proposed. The bonus token counts in neither.
+- hit rate   = commits after which the cursor has an expansion, at that instant, before any waiting,
+  over all commits but the request's last.
+- busy       = verify time / (last commit - first launch).
+- overlap    = draft time under a verification / draft time, in that span; useful overlap counts in
+  the numerator only growth steps of which a node was verified.
+
+Times are nanoseconds of the verifier's monotonic clock.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Lookup(StrEnum):
+    """What the cursor found in the map at the instant of the commit."""
+
+    HIT = "hit"
+    MISS_ABSENT = "absent"  # no drafter works for this session
+    MISS_KEY = "key"  # the node that ended the walk stood expanded, without the bonus token
+    MISS_LATE = "late"  # the drafter was not there yet
+    LAST = "last"  # the request ended here; nothing was looked up
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRecord:
+    """One session's part in one verification.
+
+    `verified_steps` names the drafter's growth steps that proposed a node of this round's tree.
+    """
+
+    round_id: int
+    base_len: int
+    launch_ns: int
+    end_ns: int
+    wait_ns: int
+    num_proposed: int
+    num_accepted: int
+    num_tested: int
+    num_batch_rows: int
+    lookup: Lookup
+    verified_steps: tuple[int, ...] = ()
+
+    @property
+    def verify_ns(self) -> int:
+        return self.end_ns - self.launch_ns
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthSpan:
+    """One forward of the drafter that had rows of the session."""
+
+    step: int
+    base_len: int
+    start_ns: int
+    end_ns: int
+    num_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundFigures:
+    """A request's figures, from its rounds and its drafter's steps."""
+
+    num_rounds: int
+    num_tokens: int
+    num_proposed: int
+    num_accepted: int
+    num_tested: int
+    num_hits: int
+    misses: dict[Lookup, int]
+    busy: float
+    overlap: float
+    useful_overlap: float
+    verify_ms: float
+    wait_ms: float
+    accepted_at_depth: tuple[int, ...]
+
+    @property
+    def tokens_per_round(self) -> float:
+        return _ratio(self.num_tokens, self.num_rounds)
+
+    @property
+    def acceptance(self) -> float:
+        return _ratio(self.num_accepted, self.num_tested)
+
+    @property
+    def node_yield(self) -> float:
+        return _ratio(self.num_accepted, self.num_proposed)
+
+    @property
+    def hit_rate(self) -> float:
+        return _ratio(self.num_hits, self.num_hits + sum(self.misses.values()))
+
+
+def figures_of(
+    rounds: Sequence[RoundRecord], growth: Sequence[GrowthSpan], *, num_tokens: int | None = None
+) -> RoundFigures:
+    """Sum up a request that delivered `num_tokens`; every ratio of nothing is 0.
+
+    Without `num_tokens` each round counts one bonus token, which is one too many where a stop token
+    ended the text inside an accepted path.
+    """
+    lookups = [each.lookup for each in rounds if each.lookup is not Lookup.LAST]
+    verify_ns = sum(each.verify_ns for each in rounds)
+    first = min((each.launch_ns for each in rounds), default=0)
+    last = max((each.end_ns for each in rounds), default=0)
+    drafted = [each for each in growth if each.start_ns >= first and each.end_ns <= last]
+    verified = {step for each in rounds for step in each.verified_steps}
+    useful = [each for each in drafted if each.step in verified]
+    draft_ns = sum(each.end_ns - each.start_ns for each in drafted)
+    depths = max((each.num_accepted for each in rounds), default=0)
+    return RoundFigures(
+        num_rounds=len(rounds),
+        num_tokens=sum(each.num_accepted + 1 for each in rounds)
+        if num_tokens is None
+        else num_tokens,
+        num_proposed=sum(each.num_proposed for each in rounds),
+        num_accepted=sum(each.num_accepted for each in rounds),
+        num_tested=sum(each.num_tested for each in rounds),
+        num_hits=lookups.count(Lookup.HIT),
+        misses={
+            kind: lookups.count(kind)
+            for kind in (Lookup.MISS_ABSENT, Lookup.MISS_KEY, Lookup.MISS_LATE)
+        },
+        busy=_ratio(verify_ns, last - first),
+        overlap=_ratio(_shared_ns(rounds, drafted), draft_ns),
+        useful_overlap=_ratio(_shared_ns(rounds, useful), draft_ns),
+        verify_ms=_ratio(verify_ns, len(rounds)) / 1e6,
+        wait_ms=_ratio(sum(each.wait_ns for each in rounds), len(rounds)) / 1e6,
+        accepted_at_depth=tuple(
+            sum(each.num_accepted >= depth for each in rounds) for depth in range(1, depths + 1)
+        ),
+    )
+
+
+def _shared_ns(rounds: Sequence[RoundRecord], growth: Sequence[GrowthSpan]) -> int:
+    """Time that both a verification and a growth step cover; neither overlaps its own kind."""
+    shared, index = 0, 0
+    ordered = sorted(rounds, key=lambda each: each.launch_ns)
+    for span in sorted(growth, key=lambda each: each.start_ns):
+        while index < len(ordered) and ordered[index].end_ns <= span.start_ns:
+            index += 1
+        for each in ordered[index:]:
+            if each.launch_ns >= span.end_ns:
+                break
+            shared += min(each.end_ns, span.end_ns) - max(each.launch_ns, span.start_ns)
+    return shared
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0

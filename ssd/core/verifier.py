@@ -1,0 +1,459 @@
+"""The verifier's state machine: sessions and drafts come in, rounds to run and commits go out.
+
+The shell feeds events (`open`, `close`, `grow`, `drafter_attached`, `drafter_lost`, `owner_lost`)
+and passes on the outputs each returns. Whenever the device is free it asks `next_action(now)`: a
+`Round` to run, after which it calls `round_done`, or an `Idle` until a time or the next event.
+
+There is one path: a session without drafts verifies the bare root, which is plain decoding; a lost
+drafter, a late message or mode `ar` are that case. A draft that arrives for a departed session, an
+older epoch or a passed text is stale: counted and dropped.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ssd.core.edge_rates import EdgeRates
+from ssd.core.errors import InvalidRequest, NoCapacity, SsdError
+from ssd.core.expansion import Expansion
+from ssd.core.ids import Epoch, SessionId
+from ssd.core.launch import DrafterPace, Patience
+from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused
+from ssd.core.mode import Mode
+from ssd.core.price import CostModel, Price
+from ssd.core.read_off import PlannedTree, read_off
+from ssd.core.rounds import GrowthSpan, RoundRecord
+from ssd.core.rows import RowGroup
+from ssd.core.verifier_session import Settled, VerifierSession
+
+_EPOCHS_REMEMBERED = 4096
+_RATES_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierLimits:
+    """What one verifier can hold and do at once.
+
+    `max_nodes` bounds a session's tree, `max_rows` a forward, `kv_slots` the KV of all sessions.
+    Every session has a row in every round and prefill has half of them, so `max_sessions` follows.
+    `sd_depth` is the length of the chain that mode `sd` waits for, `sd_patience_s` for how long.
+    """
+
+    vocab_size: int
+    context_len: int
+    kv_slots: int
+    max_nodes: int = 8
+    max_rows: int = 256
+    sd_depth: int = 4
+    sd_patience_s: float = 1.0
+
+    @property
+    def max_sessions(self) -> int:
+        return max(self.max_rows // 2, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ToCoordinator:
+    """A message for the coordinator that opened the session."""
+
+    owner: str
+    message: Commit | Finished | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class ToDrafter:
+    """A message for one drafter, or for all of them (None)."""
+
+    message: Open | Commit | Close | Rates
+    drafter_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseKv:
+    """The runner may free the session's KV."""
+
+    session_id: SessionId
+
+
+Output = ToCoordinator | ToDrafter | ReleaseKv
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One session's rows in a round: a tree to verify, or a prefill chunk (tree None)."""
+
+    session: VerifierSession
+    rows: RowGroup
+    planned: PlannedTree | None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One forward. The shell runs `groups` and answers with the target's token per wanted row."""
+
+    round_id: int
+    shares: tuple[Share, ...]
+    ready_s: float
+
+    @property
+    def groups(self) -> tuple[RowGroup, ...]:
+        return tuple(share.rows for share in self.shares)
+
+    @property
+    def num_rows(self) -> int:
+        return sum(len(share.rows.token_ids) for share in self.shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nothing to run before `until` (None: before the next event)."""
+
+    until: float | None
+
+
+class Verifier:
+    """Owns all sessions of one target model. Times are seconds of one monotonic clock."""
+
+    def __init__(self, limits: VerifierLimits, cost: CostModel) -> None:
+        self.limits = limits
+        self.cost = cost
+        self.price = Price(plain_round_s=cost.forward_s(1))
+        self.rates = EdgeRates()
+        self.sessions: dict[SessionId, VerifierSession] = {}
+        self.drafters: set[str] = set()
+        self.num_rounds = 0
+        self.num_stale = 0
+        self._epochs: dict[SessionId, Epoch] = {}  # the newest seen, of the last sessions
+        self._growth: dict[SessionId, list[GrowthSpan]] = {}
+        self._pace = DrafterPace()
+        self._patience = Patience(self._pace)
+        self._rates_sent_s = 0.0
+        self._ready_s: float | None = None  # since when a round could have been launched
+
+    # ── events ────────────────────────────────────────────────────────────────────────────────
+
+    def open(self, opening: Open, *, owner: str) -> list[Output]:
+        """Start or restart a session; an epoch that is not newer is refused."""
+        try:
+            self._check_opening(opening)
+        except SsdError as error:
+            kind = type(error).__name__
+            refusal = Refused(opening.session_id, opening.epoch, kind, str(error))
+            return [ToCoordinator(owner, refusal)]
+        outputs = self._drop(opening.session_id)
+        session = VerifierSession(opening, owner=owner, tree_slots=self._tree_slots)
+        self.sessions[opening.session_id] = session
+        self._growth[opening.session_id] = []
+        if opening.mode is not Mode.AR and self.drafters:
+            session.is_drafted = True
+            outputs.append(ToDrafter(opening))
+        return outputs
+
+    def close(self, message: Close) -> list[Output]:
+        """Forget a session; closing an unknown one, or an older epoch, does nothing."""
+        session = self.sessions.get(message.session_id)
+        if session is None or session.opening.epoch > message.epoch:
+            self.num_stale += 1
+            return []
+        return self._drop(message.session_id)
+
+    def owner_lost(self, owner: str) -> list[Output]:
+        """A coordinator is gone: its sessions end here; it opens them again when it is back."""
+        orphans = [name for name, each in self.sessions.items() if each.owner == owner]
+        return [output for name in orphans for output in self._drop(name)]
+
+    def drafter_attached(self, drafter_id: str) -> list[Output]:
+        """A drafter joins and gets every session it may draft for, as the text stands."""
+        self.drafters.add(drafter_id)
+        openings = [
+            self._opening_as_it_stands(session)
+            for session in self.sessions.values()
+            if session.opening.mode is not Mode.AR
+        ]
+        for opening in openings:
+            session = self.sessions[opening.session_id]
+            session.is_drafted, session.exhausted_len = True, 0
+        return [ToDrafter(opening, drafter_id) for opening in openings]
+
+    def drafter_lost(self, drafter_id: str) -> list[Output]:
+        """A drafter is gone; what it sent stays useful, nothing more is waited for."""
+        self.drafters.discard(drafter_id)
+        if not self.drafters:
+            for session in self.sessions.values():
+                session.is_drafted = False
+        return []
+
+    def grow(self, message: Grow, *, now: float) -> list[Output]:
+        """Take a drafter's expansions into the session's map."""
+        self._patience.arrived(now)
+        session = self._current(message.session_id, message.epoch)
+        if session is None:
+            return []
+        if session.opening.mode is Mode.AR:
+            self.num_stale += 1
+            return []
+        for expansion in message.expansions:
+            if not self._makes_sense(expansion) or not session.merge(expansion):
+                self.num_stale += 1
+        if message.is_exhausted:
+            session.exhausted_len = max(session.exhausted_len, message.base_len)
+        self._growth[message.session_id].extend(message.spans)
+        return []
+
+    def drafter_refused(self, message: Refused) -> list[Output]:
+        """A drafter has no room for a session: without another it goes on as plain decoding."""
+        session = self._current(message.session_id, message.epoch)
+        if session is not None and len(self.drafters) <= 1:
+            session.is_drafted = False
+        return []
+
+    def need(self, message: Need, *, drafter_id: str) -> list[Output]:
+        """A drafter lost its place; it gets the committed text again."""
+        session = self._current(message.session_id, message.epoch)
+        if session is None:
+            return []
+        return [ToDrafter(self._opening_as_it_stands(session), drafter_id)]
+
+    # ── work ──────────────────────────────────────────────────────────────────────────────────
+
+    def next_action(self, now: float) -> Round | Idle:
+        """The next forward, unless there is nothing to do or waiting for drafts pays."""
+        if not self.sessions:
+            self._ready_s = None
+            return Idle(None)
+        if self._ready_s is None:
+            self._ready_s = now
+        decoding = [each for each in self.sessions.values() if not each.is_prefilling]
+        planned = self._plan(decoding)
+        if len(decoding) == len(self.sessions):  # a queued prefill chunk never waits for drafts
+            until = self._wait_until(planned, now)
+            if until is not None:
+                return Idle(until)
+        return self._launch(planned)
+
+    def round_done(
+        self,
+        done: Round,
+        target_token_ids: Sequence[Sequence[int]],
+        *,
+        launch_s: float,
+        end_s: float,
+    ) -> list[Output]:
+        """Settle a round: one sequence of target tokens per share, empty for prefill chunks."""
+        outputs: list[Output] = []
+        num_tokens = 0
+        for share, target in zip(done.shares, target_token_ids, strict=True):
+            if self.sessions.get(share.session.opening.session_id) is not share.session:
+                continue  # closed or opened anew while the forward ran
+            if share.planned is None:
+                share.session.prefilled(share.rows)
+                continue
+            settled = share.session.settle(share.planned, share.rows, target, self.rates)
+            num_tokens += len(settled.token_ids)
+            record = _record(done, share, settled, launch_s, end_s)
+            outputs += self._announce(share.session, settled, record)
+        self.cost.observe(done.num_rows, end_s - launch_s)
+        if num_tokens:
+            self.price.observe(num_tokens, end_s - done.ready_s)
+        self._ready_s = end_s
+        return outputs + self._share_rates(end_s)
+
+    def check(self) -> None:
+        """All invariants of a round boundary."""
+        for session in self.sessions.values():
+            session.check()
+        assert self.num_reserved_slots <= self.limits.kv_slots
+        assert self._growth.keys() == self.sessions.keys()
+
+    @property
+    def num_reserved_slots(self) -> int:
+        """KV slots promised to the open sessions."""
+        return sum(session.slots.capacity for session in self.sessions.values())
+
+    # ── inside ────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _tree_slots(self) -> int:
+        return max(self.limits.max_nodes, self.limits.sd_depth) + 1
+
+    def _makes_sense(self, expansion: Expansion) -> bool:
+        """Whether a drafter's tokens are in the vocabulary and its estimates are probabilities."""
+        return all(0 <= each < self.limits.vocab_size for each in expansion.token_ids) and all(
+            0.0 <= each <= 1.0 for each in expansion.estimates
+        )
+
+    def _check_opening(self, opening: Open) -> None:
+        standing = self.sessions.get(opening.session_id)
+        newest = standing.opening.epoch if standing else self._epochs.get(opening.session_id)
+        if newest is not None and newest >= opening.epoch:
+            raise InvalidRequest(
+                f"epoch {opening.epoch} of session {opening.session_id} is not newer than {newest}"
+            )
+        if not 0 < len(opening.token_ids) < opening.max_len <= self.limits.context_len:
+            raise InvalidRequest(
+                f"{len(opening.token_ids)} tokens and a limit of {opening.max_len} do not fit a "
+                f"context of {self.limits.context_len}"
+            )
+        bad = [each for each in opening.token_ids if not 0 <= each < self.limits.vocab_size]
+        if bad:
+            raise InvalidRequest(
+                f"token id {bad[0]} is outside the vocabulary of {self.limits.vocab_size}"
+            )
+        self._check_room(opening, standing)
+        self._epochs.pop(opening.session_id, None)
+        self._epochs[opening.session_id] = opening.epoch
+        if len(self._epochs) > _EPOCHS_REMEMBERED:
+            self._epochs.pop(next(iter(self._epochs)))
+
+    def _check_room(self, opening: Open, standing: VerifierSession | None) -> None:
+        if standing is None and len(self.sessions) >= self.limits.max_sessions:
+            raise NoCapacity(f"all {self.limits.max_sessions} places for a session are taken")
+        held = self.num_reserved_slots - (standing.slots.capacity if standing else 0)
+        wanted = opening.max_len + self._tree_slots
+        if held + wanted > self.limits.kv_slots:
+            raise NoCapacity(
+                f"the session needs {wanted} KV slots and {self.limits.kv_slots - held} are free"
+            )
+
+    def _drop(self, session_id: SessionId) -> list[Output]:
+        session = self.sessions.pop(session_id, None)
+        if session is None:
+            return []
+        del self._growth[session_id]
+        outputs: list[Output] = [ReleaseKv(session_id)]
+        if self.drafters and session.opening.mode is not Mode.AR:
+            outputs.append(ToDrafter(Close(session_id, session.opening.epoch)))
+        return outputs
+
+    def _current(self, session_id: SessionId, epoch: Epoch) -> VerifierSession | None:
+        session = self.sessions.get(session_id)
+        if session is None or session.opening.epoch != epoch:
+            self.num_stale += 1
+            return None
+        return session
+
+    def _opening_as_it_stands(self, session: VerifierSession) -> Open:
+        opening = session.opening
+        return Open(
+            session_id=opening.session_id,
+            epoch=opening.epoch,
+            token_ids=tuple(session.token_ids),
+            prompt_len=opening.prompt_len,
+            max_len=opening.max_len,
+            params=opening.params,
+            stop_token_ids=opening.stop_token_ids,
+            mode=opening.mode,
+        )
+
+    def _plan(
+        self, sessions: Sequence[VerifierSession]
+    ) -> list[tuple[VerifierSession, PlannedTree]]:
+        """A tree for each session: the whole chain in mode `sd`, else what is worth its rows."""
+        chains = [each for each in sessions if each.opening.mode is Mode.SD]
+        trees = [each for each in sessions if each.opening.mode is not Mode.SD]
+        floor = self.price.tokens_per_s * self.cost.per_row_s
+        room = max(self._tree_budget() - len(sessions), 0)
+        chain_soils = [each.soil(self.rates, max_nodes=self.limits.sd_depth) for each in chains]
+        planned = read_off(chain_soils, max_nodes=room, is_worth=lambda reach: True)
+        room -= sum(each.tree.num_nodes - 1 for each in planned)
+        tree_soils = [each.soil(self.rates, max_nodes=self.limits.max_nodes) for each in trees]
+        planned += read_off(tree_soils, max_nodes=room, is_worth=lambda reach: reach >= floor)
+        return list(zip((*chains, *trees), planned, strict=True))
+
+    def _tree_budget(self) -> int:
+        """Rows for roots and trees; half the budget is kept for prefill while any is queued."""
+        is_prefilling = any(session.is_prefilling for session in self.sessions.values())
+        return self.limits.max_rows // 2 if is_prefilling else self.limits.max_rows
+
+    def _wait_until(
+        self, planned: Sequence[tuple[VerifierSession, PlannedTree]], now: float
+    ) -> float | None:
+        until = self._wait_for_chains(planned, now)
+        if until is not None:
+            return until
+        promise = sum(
+            tree.open_reach
+            for session, tree in planned
+            if session.opening.mode is Mode.SSD and session.expects_growth
+        )
+        return self._patience.wait_until(now, promise=promise, tokens_per_s=self.price.tokens_per_s)
+
+    def _wait_for_chains(
+        self, planned: Sequence[tuple[VerifierSession, PlannedTree]], now: float
+    ) -> float | None:
+        """Mode `sd` waits, in lock-step, until every chain has its depth or the drafter is done."""
+        unfinished = any(
+            session.opening.mode is Mode.SD
+            and session.expects_growth
+            and tree.depth < min(self.limits.sd_depth, session.draft_room)
+            for session, tree in planned
+        )
+        ready_s = now if self._ready_s is None else self._ready_s
+        deadline = ready_s + self.limits.sd_patience_s
+        return deadline if unfinished and now < deadline else None
+
+    def _launch(self, planned: Sequence[tuple[VerifierSession, PlannedTree]]) -> Round:
+        """Pack the trees and, in what is left of the row budget, prefill chunks."""
+        shares = [Share(each, each.tree_rows(plan.tree), plan) for each, plan in planned]
+        room = self.limits.max_rows - sum(len(share.rows.token_ids) for share in shares)
+        for session in self.sessions.values():
+            if session.is_prefilling and room > 0:
+                rows = session.prefill_rows(room)
+                room -= len(rows.token_ids)
+                shares.append(Share(session, rows, None))
+        self.num_rounds += 1
+        self._patience = Patience(self._pace)
+        assert self._ready_s is not None
+        return Round(self.num_rounds, tuple(shares), self._ready_s)
+
+    def _announce(
+        self, session: VerifierSession, settled: Settled, record: RoundRecord
+    ) -> list[Output]:
+        """Tell the coordinator and the drafters what was committed, and whether the text ended."""
+        opening = session.opening
+        growth = tuple(self._growth[opening.session_id])
+        self._growth[opening.session_id].clear()
+        commit = Commit(
+            opening.session_id,
+            opening.epoch,
+            base_len=record.base_len,
+            base_key=settled.base_key,
+            token_ids=settled.token_ids,
+            record=record,
+            growth=growth,
+        )
+        outputs: list[Output] = []
+        if session.is_drafted and settled.finish_reason is None:
+            outputs.append(ToDrafter(commit))
+        outputs.append(ToCoordinator(session.owner, commit))
+        if settled.finish_reason is not None:
+            finished = Finished(
+                opening.session_id, opening.epoch, session.committed_len, settled.finish_reason
+            )
+            outputs.append(ToCoordinator(session.owner, finished))
+            outputs += self._drop(opening.session_id)
+        return outputs
+
+    def _share_rates(self, now: float) -> list[Output]:
+        if not self.drafters or now - self._rates_sent_s < _RATES_EVERY_S:
+            return []
+        self._rates_sent_s = now
+        return [ToDrafter(Rates(tuple(self.rates.tests), tuple(self.rates.matches)))]
+
+
+def _record(
+    done: Round, share: Share, settled: Settled, launch_s: float, end_s: float
+) -> RoundRecord:
+    assert share.planned is not None
+    return RoundRecord(
+        round_id=done.round_id,
+        base_len=share.rows.positions[0] + 1,
+        launch_ns=round(launch_s * 1e9),
+        end_ns=round(end_s * 1e9),
+        wait_ns=round((launch_s - done.ready_s) * 1e9),
+        num_proposed=share.planned.tree.num_nodes - 1,
+        num_accepted=settled.num_accepted,
+        num_tested=settled.num_tested,
+        num_batch_rows=done.num_rows,
+        lookup=settled.lookup,
+        verified_steps=share.planned.steps,
+    )

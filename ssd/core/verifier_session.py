@@ -1,0 +1,196 @@
+"""One session on the verifier: its committed text, its KV slots and its map of expansions.
+
+    text     t0 t1 t2 ... t(n-2) t(n-1)
+    KV       ── committed slots ──┘  │      kv_len = n - 1 at every round boundary
+    root                             └──    the newest token is the root of the next tree
+
+Until the KV reaches the root the session prefills, in chunks; then each round verifies a tree,
+which may be the bare root (plain decoding). Rejected nodes leave by their slots.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ssd.core.edge_rates import EdgeRates
+from ssd.core.expansion import Expansion, ExpansionMap
+from ssd.core.ids import PrefixKey, SlotSet
+from ssd.core.keys import extend_key, key_of
+from ssd.core.messages import FinishReason, Open
+from ssd.core.read_off import PlannedTree, Soil
+from ssd.core.rounds import Lookup
+from ssd.core.rows import RowGroup
+from ssd.core.slots import SlotLedger, slot_set
+from ssd.core.tree import ROOT, TokenTree, emitted_token_ids, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a verification brought to one session."""
+
+    token_ids: tuple[int, ...]
+    base_key: PrefixKey
+    num_accepted: int
+    num_tested: int
+    lookup: Lookup
+    finish_reason: FinishReason | None
+
+
+class VerifierSession:
+    """Owns what is committed; every method leaves `check()` true."""
+
+    def __init__(self, opening: Open, *, owner: str, tree_slots: int) -> None:
+        self.opening = opening
+        self.owner = owner
+        self.token_ids = list(opening.token_ids)
+        self.key = key_of(opening.token_ids)
+        self.expansions = ExpansionMap()
+        self.slots = SlotLedger(opening.max_len + tree_slots)
+        self.is_drafted = False
+        self.exhausted_len = 0  # the drafter has nothing more for the text of this length
+
+    @property
+    def committed_len(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def kv_len(self) -> int:
+        return self.slots.committed.bit_count()
+
+    @property
+    def is_prefilling(self) -> bool:
+        return self.kv_len < self.committed_len - 1
+
+    @property
+    def draft_room(self) -> int:
+        """How many drafted tokens could still be accepted; the bonus token needs a place too."""
+        return self.opening.max_len - self.committed_len - 1
+
+    @property
+    def expects_growth(self) -> bool:
+        """Whether the drafter may still send something for the text as it stands."""
+        return self.is_drafted and self.exhausted_len < self.committed_len
+
+    def merge(self, expansion: Expansion) -> bool:
+        """Take an expansion unless the text has passed it."""
+        if expansion.position < self.committed_len:
+            return False
+        self.expansions.merge(expansion)
+        return True
+
+    def prefill_rows(self, max_rows: int) -> RowGroup:
+        """The next chunk of text without KV, as a chain whose logits nobody needs."""
+        start = self.kv_len
+        end = min(start + max_rows, self.committed_len - 1)
+        chunk = TokenTree(tuple(self.token_ids[start:end]), _chain_parents(end - start))
+        return self._rows(chunk, first_position=start, wanted=())
+
+    def prefilled(self, rows: RowGroup) -> None:
+        """The chunk ran; its slots hold committed text."""
+        self.slots.commit(slot_set(*rows.slots))
+
+    def soil(self, rates: EdgeRates, *, max_nodes: int) -> Soil:
+        """Where this round's tree may grow; without a drafter nothing does."""
+        return Soil(
+            root_token_id=self.token_ids[-1],
+            cursor=self.key,
+            expansions=self.expansions,
+            rates=rates,
+            max_nodes=max_nodes,
+            max_depth=self.draft_room,
+        )
+
+    def tree_rows(self, tree: TokenTree) -> RowGroup:
+        """The rows of a tree to verify; every node's logits are wanted."""
+        return self._rows(
+            tree, first_position=self.committed_len - 1, wanted=tuple(range(tree.num_nodes))
+        )
+
+    def settle(
+        self,
+        planned: PlannedTree,
+        rows: RowGroup,
+        target_token_ids: Sequence[int],
+        rates: EdgeRates,
+    ) -> Settled:
+        """Walk the tree with the target's tokens; commit what they say, free everything else."""
+        outcome = walk(planned.tree, target_token_ids)
+        base_key = self.key
+        emitted, reason = self._cut(emitted_token_ids(planned.tree, outcome))
+        num_accepted = min(len(outcome.path), len(emitted))
+        self._settle_slots(rows, (ROOT, *outcome.path[:num_accepted]), num_emitted=len(emitted))
+        last_seen = self._advance(emitted, rates)
+        lookup = Lookup.LAST if reason is not None else self._lookup(emitted[-1], last_seen)
+        num_tested = sum(
+            node in planned.tree.parents[1:] for node in (ROOT, *outcome.path)[: len(emitted)]
+        )
+        self.expansions.forget_below(self.committed_len)
+        return Settled(emitted, base_key, num_accepted, num_tested, lookup, reason)
+
+    def check(self) -> None:
+        """The invariants of a round boundary."""
+        self.slots.check()
+        self.expansions.check()
+        assert not self.slots.live, f"tree slots still taken: {self.slots.live:#x}"
+        assert self.kv_len <= self.committed_len - 1, (
+            f"{self.kv_len} KV rows of {self.committed_len}"
+        )
+        assert self.key == key_of(self.token_ids)
+
+    def _rows(self, tree: TokenTree, *, first_position: int, wanted: tuple[int, ...]) -> RowGroup:
+        slots: list[int] = []
+        visible: list[SlotSet] = []
+        positions: list[int] = []
+        for node, parent in enumerate(tree.parents):
+            slot = self.slots.take()
+            above = self.slots.committed if node == ROOT else visible[parent]
+            slots.append(slot)
+            visible.append(SlotSet(above | 1 << slot))
+            positions.append(first_position if node == ROOT else positions[parent] + 1)
+        return RowGroup(
+            session_id=self.opening.session_id,
+            token_ids=tree.token_ids,
+            positions=tuple(positions),
+            slots=tuple(slots),
+            visible=tuple(visible),
+            wanted=wanted,
+        )
+
+    def _cut(self, token_ids: Sequence[int]) -> tuple[tuple[int, ...], FinishReason | None]:
+        """End at the first stop token or at the length limit, whichever comes first in the text."""
+        room = self.opening.max_len - self.committed_len
+        for index, token_id in enumerate(token_ids[:room]):
+            if token_id in self.opening.stop_token_ids:
+                return tuple(token_ids[: index + 1]), FinishReason.STOP
+        reason = FinishReason.LENGTH if len(token_ids) >= room else None
+        return tuple(token_ids[:room]), reason
+
+    def _settle_slots(self, rows: RowGroup, path: Sequence[int], *, num_emitted: int) -> None:
+        """Keep the KV of the root and of accepted nodes that precede the newest token."""
+        kept = slot_set(*(rows.slots[node] for node in path[:num_emitted]))
+        self.slots.commit(kept)
+        self.slots.drop(SlotSet(slot_set(*rows.slots) & ~kept))
+
+    def _advance(self, emitted: Sequence[int], rates: EdgeRates) -> Expansion | None:
+        """Append the tokens, learn from each expansion passed; the one below the last node."""
+        expansion = None
+        for token_id in emitted:
+            expansion = self.expansions.get(self.key)
+            if expansion is not None:
+                for rank, candidate in enumerate(expansion.token_ids):
+                    rates.record(rank, expansion.estimates[rank], is_match=candidate == token_id)
+            self.token_ids.append(token_id)
+            self.key = extend_key(self.key, token_id)
+        return expansion
+
+    def _lookup(self, bonus_token_id: int, last_seen: Expansion | None) -> Lookup:
+        if self.expansions.get(self.key) is not None:
+            return Lookup.HIT
+        if not self.is_drafted:
+            return Lookup.MISS_ABSENT
+        if last_seen is not None and bonus_token_id not in last_seen.token_ids:
+            return Lookup.MISS_KEY
+        return Lookup.MISS_LATE
+
+
+def _chain_parents(length: int) -> tuple[int, ...]:
+    return (0, *range(length - 1))

@@ -1,0 +1,69 @@
+"""Waiting for the drafter is bought only while it pays, and never past a late step."""
+
+import pytest
+
+from ssd.core.launch import DrafterPace, Patience
+
+PRICE = 100.0  # tokens per second; a step of 3 ms is worth waiting for from 0.3 tokens on
+
+
+def _pace(step_s: float) -> DrafterPace:
+    pace = DrafterPace()
+    for _ in range(200):
+        pace.observe(step_s)
+    return pace
+
+
+def test_a_step_that_promises_more_than_its_price_is_waited_for() -> None:
+    until = Patience(_pace(0.003)).wait_until(5.0, promise=0.31, tokens_per_s=PRICE)
+    assert until == pytest.approx(5.0045)
+
+
+def test_a_step_that_promises_less_is_not() -> None:
+    assert Patience(_pace(0.003)).wait_until(5.0, promise=0.29, tokens_per_s=PRICE) is None
+
+
+def test_waiting_ends_when_the_step_is_late() -> None:
+    patience = Patience(_pace(0.003))
+    assert patience.wait_until(5.0, promise=1.0, tokens_per_s=PRICE) is not None
+    assert patience.wait_until(5.004, promise=1.0, tokens_per_s=PRICE) is not None
+    assert patience.wait_until(5.005, promise=1.0, tokens_per_s=PRICE) is None
+
+
+def test_an_arrival_in_time_renews_the_wait() -> None:
+    patience = Patience(_pace(0.003))
+    patience.wait_until(5.0, promise=1.0, tokens_per_s=PRICE)
+    patience.arrived(5.003)
+    until = patience.wait_until(5.003, promise=1.0, tokens_per_s=PRICE)
+    assert until == pytest.approx(5.0075, abs=1e-4)
+
+
+def test_after_a_late_step_nothing_more_is_waited_for() -> None:
+    patience = Patience(_pace(0.003))
+    patience.wait_until(5.0, promise=1e9, tokens_per_s=PRICE)
+    patience.arrived(5.005)
+    assert patience.wait_until(5.005, promise=1e9, tokens_per_s=PRICE) is None
+
+
+def test_the_next_round_waits_again() -> None:
+    pace = _pace(0.003)
+    patience = Patience(pace)
+    patience.wait_until(5.0, promise=1.0, tokens_per_s=PRICE)
+    assert patience.wait_until(6.0, promise=1.0, tokens_per_s=PRICE) is None
+    assert Patience(pace).wait_until(6.0, promise=1.0, tokens_per_s=PRICE) is not None
+
+
+def test_the_pace_follows_what_was_waited() -> None:
+    pace = DrafterPace()
+    for start in range(100):
+        patience = Patience(pace)
+        patience.wait_until(float(start), promise=1e9, tokens_per_s=PRICE)
+        patience.arrived(start + 0.02)
+    assert pace.step_s == pytest.approx(0.02, rel=0.05)
+
+
+def test_arrivals_that_nobody_waited_for_do_not_change_the_pace() -> None:
+    pace = DrafterPace()
+    before = pace.step_s
+    Patience(pace).arrived(9.0)
+    assert pace.step_s == before

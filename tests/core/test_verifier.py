@@ -1,0 +1,801 @@
+"""The verifier: what it accepts, what it runs, what it says, and when it waits."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from ssd.core.expansion import Expansion
+from ssd.core.ids import Epoch, SessionId
+from ssd.core.keys import key_of
+from ssd.core.messages import (
+    Close,
+    Commit,
+    Finished,
+    FinishReason,
+    Grow,
+    Need,
+    Open,
+    Rates,
+    Refused,
+)
+from ssd.core.mode import Mode
+from ssd.core.price import CostModel
+from ssd.core.rounds import Lookup
+from ssd.core.verifier import (
+    Idle,
+    Output,
+    ReleaseKv,
+    Round,
+    ToCoordinator,
+    ToDrafter,
+    Verifier,
+    VerifierLimits,
+)
+from tests.models.scripted_model import ScriptedModel
+from tests.models.slot_memory import SlotMemory
+
+TEXT = (3, 1, 4)
+VOCAB_SIZE = 12
+MODEL = ScriptedModel(vocab_size=VOCAB_SIZE, seed=5)
+LIMITS = VerifierLimits(
+    vocab_size=VOCAB_SIZE, context_len=64, kv_slots=1000, max_nodes=8, sd_depth=3
+)
+FREE_ROWS = CostModel([(1, 0.01), (9, 0.01)])
+ROUND_S = 0.01
+
+
+class Bench:
+    """A verifier with a target under it, and a clock that only rounds move."""
+
+    def __init__(
+        self, limits: VerifierLimits = LIMITS, *, cost: CostModel = FREE_ROWS, now: float = 100.0
+    ) -> None:
+        self.core = Verifier(limits, cost)
+        self.memory = SlotMemory()
+        self.now = now
+        self.said: list[Commit | Finished | Refused] = []
+        self.drafted: list[ToDrafter] = []
+
+    def open(
+        self,
+        text: Sequence[int] = TEXT,
+        *,
+        session: str = "a",
+        epoch: int = 1,
+        max_len: int = 60,
+        stops: Sequence[int] = (),
+        mode: Mode = Mode.SSD,
+    ) -> None:
+        opening = Open(
+            SessionId(session),
+            Epoch(epoch),
+            tuple(text),
+            len(text),
+            max_len,
+            stop_token_ids=frozenset(stops),
+            mode=mode,
+        )
+        self.take(self.core.open(opening, owner="coordinator"))
+
+    def attach(self, drafter_id: str = "drafter") -> None:
+        self.take(self.core.drafter_attached(drafter_id))
+
+    def grow(
+        self,
+        *expansions: Expansion,
+        session: str = "a",
+        epoch: int = 1,
+        base_len: int = 3,
+        is_exhausted: bool = False,
+    ) -> None:
+        grow = Grow(SessionId(session), Epoch(epoch), base_len, expansions, is_exhausted)
+        self.take(self.core.grow(grow, now=self.now))
+
+    def grow_chain(self, depth: int, *, text: Sequence[int] = TEXT, session: str = "a") -> None:
+        """The target's own continuation, as a drafter that is always right would send it."""
+        self.grow(*_chain(depth, text), session=session, base_len=len(text))
+
+    def take(self, outputs: list[Output]) -> None:
+        for output in outputs:
+            if isinstance(output, ReleaseKv):
+                self.memory.release(output.session_id)
+            elif isinstance(output, ToDrafter):
+                self.drafted.append(output)
+            else:
+                self.said.append(output.message)
+        self.core.check()
+
+    def start(self) -> Round:
+        action = self.core.next_action(self.now)
+        assert isinstance(action, Round), f"nothing to run: {action}"
+        return action
+
+    def finish(self, done: Round) -> None:
+        seen = self.memory.forward(done.groups)
+        target = [[MODEL.next_token(prefix) for prefix in prefixes] for prefixes in seen]
+        launch_s, self.now = self.now, self.now + ROUND_S
+        self.take(self.core.round_done(done, target, launch_s=launch_s, end_s=self.now))
+
+    def round(self) -> Round:
+        """Run the next round; waits for nobody."""
+        while isinstance(action := self.core.next_action(self.now), Idle):
+            assert action.until is not None, "nothing to run"
+            self.now = action.until
+        self.finish(action)
+        return action
+
+    def run_out(self) -> None:
+        while self.core.sessions:
+            self.round()
+
+    def commits(self, session: str = "a") -> list[Commit]:
+        return [
+            each for each in self.said if isinstance(each, Commit) and each.session_id == session
+        ]
+
+    def text(self, session: str = "a") -> tuple[int, ...]:
+        """All tokens committed, which must be contiguous."""
+        text: list[int] = []
+        for commit in self.commits(session):
+            assert commit.base_len == len(TEXT) + len(text)
+            assert commit.base_key == key_of((*TEXT, *text))
+            text += commit.token_ids
+        return tuple(text)
+
+    def refusal(self) -> Refused:
+        [refusal] = self.said
+        assert isinstance(refusal, Refused)
+        return refusal
+
+    def end(self) -> Finished:
+        [finished] = [each for each in self.said if isinstance(each, Finished)]
+        assert finished is self.said[-1]
+        return finished
+
+
+def _plain(count: int, *, text: Sequence[int] = TEXT, stops: Sequence[int] = ()) -> tuple[int, ...]:
+    return MODEL.continue_text(
+        tuple(text), max_len=len(text) + count, stop_token_ids=frozenset(stops)
+    )
+
+
+def _chain(depth: int, text: Sequence[int] = TEXT, *, estimate: float = 0.9) -> list[Expansion]:
+    prefixes = [(*text, *_plain(index, text=text)) for index in range(depth)]
+    return [
+        Expansion(key_of(prefix), len(prefix), (MODEL.next_token(prefix),), (estimate,))
+        for prefix in prefixes
+    ]
+
+
+# ── opening ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_an_epoch_that_is_not_newer_is_refused(epoch: int) -> None:
+    bench = Bench()
+    bench.open(epoch=1)
+    standing = bench.core.sessions[SessionId("a")]
+    bench.open(epoch=epoch)
+    assert bench.refusal().kind == "InvalidRequest"
+    assert "not newer" in bench.refusal().message
+    assert bench.core.sessions[SessionId("a")] is standing
+
+
+def test_an_old_epoch_is_refused_after_the_close_too() -> None:
+    bench = Bench()
+    bench.open(epoch=2)
+    bench.take(bench.core.close(Close(SessionId("a"), Epoch(2))))
+    bench.open(epoch=2)
+    assert bench.refusal().kind == "InvalidRequest"
+
+
+def test_a_session_that_lives_long_keeps_its_epoch() -> None:
+    bench = Bench()
+    bench.open(epoch=5)
+    for index in range(5000):
+        bench.core.open(Open(SessionId(f"s{index}"), Epoch(1), TEXT, 3, 4), owner="c")
+        bench.core.close(Close(SessionId(f"s{index}"), Epoch(1)))
+    bench.open(epoch=4)
+    assert bench.refusal().kind == "InvalidRequest"
+
+
+def test_a_newer_epoch_replaces_the_session_and_its_kv() -> None:
+    bench = Bench()
+    bench.open(epoch=1)
+    bench.round()
+    bench.open((*TEXT, *_plain(1)), epoch=2)
+    assert not bench.memory.session_ids
+    bench.run_out()
+    assert _plain(57)[1:] == tuple(
+        token for each in bench.commits() if each.epoch == 2 for token in each.token_ids
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "max_len", "word"),
+    [
+        ((), 10, "0 tokens"),
+        ((1, 2, 3), 3, "3 tokens"),
+        ((1, 2, 3), 65, "limit of 65"),
+        (range(12), 11, "12 tokens"),
+        ((1, 12), 10, "token id 12"),
+        ((-1,), 10, "token id -1"),
+    ],
+)
+def test_a_text_that_cannot_be_served_is_refused(
+    text: Sequence[int], max_len: int, word: str
+) -> None:
+    bench = Bench()
+    bench.open(text, max_len=max_len)
+    assert bench.refusal().kind == "InvalidRequest"
+    assert word in bench.refusal().message
+    assert not bench.core.sessions
+
+
+def test_a_refused_epoch_may_be_tried_again() -> None:
+    bench = Bench(replace(LIMITS, kv_slots=75))
+    bench.open(session="a")
+    bench.open(session="b")
+    assert bench.refusal().kind == "NoCapacity"
+    bench.take(bench.core.close(Close(SessionId("a"), Epoch(1))))
+    bench.open(session="b")
+    assert len(bench.said) == 1
+    assert SessionId("b") in bench.core.sessions
+
+
+def test_a_full_verifier_can_move_a_session_to_a_new_epoch() -> None:
+    bench = Bench(replace(LIMITS, kv_slots=70))
+    bench.open(epoch=1)
+    bench.open(epoch=2)
+    assert bench.said == []
+
+
+def test_more_sessions_than_rows_are_refused() -> None:
+    """Each has a root in every round, and prefill needs its half of the rows."""
+    bench = Bench(replace(LIMITS, max_rows=4))
+    for name in ("a", "b", "c"):
+        bench.open(session=name, max_len=10)
+    assert bench.refusal().kind == "NoCapacity"
+    assert bench.refusal().session_id == "c"
+
+
+def test_no_round_has_more_rows_than_allowed() -> None:
+    bench = Bench(replace(LIMITS, max_rows=8))
+    bench.attach()
+    for index in range(4):
+        bench.open(range(8), session=str(index), max_len=20)
+    while bench.core.sessions:
+        for name, session in bench.core.sessions.items():
+            bench.grow_chain(6, text=session.token_ids, session=name)
+        assert bench.round().num_rows <= 8
+
+
+def test_an_unknown_close_is_ignored() -> None:
+    bench = Bench()
+    bench.take(bench.core.close(Close(SessionId("a"), Epoch(1))))
+    assert bench.core.num_stale == 1
+
+
+def test_a_close_of_an_older_epoch_is_ignored() -> None:
+    bench = Bench()
+    bench.open(epoch=2)
+    bench.take(bench.core.close(Close(SessionId("a"), Epoch(1))))
+    assert bench.core.sessions
+
+
+def test_a_lost_owner_takes_its_sessions_along() -> None:
+    bench = Bench()
+    bench.open(session="a")
+    bench.core.open(Open(SessionId("b"), Epoch(1), TEXT, 3, 10), owner="another")
+    bench.take(bench.core.owner_lost("coordinator"))
+    assert list(bench.core.sessions) == ["b"]
+
+
+# ── rounds ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_without_sessions_there_is_nothing_to_wait_for() -> None:
+    assert Bench().core.next_action(100.0) == Idle(None)
+
+
+def test_a_prompt_is_run_in_chunks_before_the_first_token() -> None:
+    bench = Bench(replace(LIMITS, max_rows=4))
+    bench.open(range(10))
+    rows = [[group.token_ids for group in bench.round().groups] for _ in range(4)]
+    assert rows == [[(0, 1, 2, 3)], [(4, 5, 6, 7)], [(8,)], [(9,)]]
+    assert bench.commits()[0].token_ids == _plain(1, text=range(10))
+
+
+def test_a_prompt_of_one_token_needs_no_prefill() -> None:
+    bench = Bench()
+    bench.open((7,))
+    assert bench.round().groups[0].wanted == (0,)
+
+
+def test_prefill_rides_along_with_decoding() -> None:
+    bench = Bench(replace(LIMITS, max_rows=8))
+    bench.open(session="a")
+    bench.round()
+    bench.open(range(12), session="b")
+    done = bench.round()
+    assert [group.session_id for group in done.groups] == ["a", "b"]
+    assert done.num_rows == 8
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("depth", [0, 1, 3, 8, 12])
+def test_drafts_change_the_speed_and_not_the_text(mode: Mode, depth: int) -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open(max_len=30, mode=mode)
+    while bench.core.sessions:
+        text = bench.core.sessions[SessionId("a")].token_ids
+        bench.grow_chain(depth, text=text)
+        bench.round()
+    assert bench.text() == _plain(27)
+    most = {Mode.AR: 0, Mode.SD: LIMITS.sd_depth, Mode.SSD: LIMITS.max_nodes}[mode]
+    records = [each.record for each in bench.commits()]
+    assert max(each.num_accepted for each in records if each is not None) == min(depth, most)
+
+
+def test_mode_ar_verifies_nothing_that_a_drafter_sends() -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open(mode=Mode.AR)
+    bench.grow_chain(5)
+    assert bench.drafted == []
+    bench.round()
+    assert bench.round().num_rows == 1
+    assert bench.core.num_stale == 1
+
+
+def test_wrong_drafts_are_freed() -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open()
+    wrong = [each for each in range(VOCAB_SIZE) if each != _plain(1)[0]][:5]
+    bench.grow(Expansion(key_of(TEXT), 3, tuple(wrong), (0.9, 0.5, 0.4, 0.3, 0.2)))
+    bench.round()
+    assert bench.round().num_rows == 6
+    record = bench.commits()[0].record
+    assert record is not None
+    assert (record.num_proposed, record.num_tested, record.num_accepted) == (5, 1, 0)
+    assert bench.core.sessions[SessionId("a")].kv_len == 3
+
+
+def test_a_sibling_is_accepted() -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open()
+    right = _plain(1)[0]
+    wrong = next(each for each in range(VOCAB_SIZE) if each != right)
+    bench.grow(Expansion(key_of(TEXT), 3, (wrong, right), (0.6, 0.3)))
+    bench.round()
+    bench.round()
+    assert bench.text() == _plain(2)
+
+
+def test_a_round_whose_session_left_meanwhile_says_nothing() -> None:
+    bench = Bench()
+    bench.open()
+    bench.round()
+    done = bench.start()
+    bench.memory.forward(done.groups)
+    bench.core.close(Close(SessionId("a"), Epoch(1)))
+    bench.take(bench.core.round_done(done, [[5]], launch_s=1.0, end_s=2.0))
+    assert bench.said == []
+
+
+def test_a_round_whose_session_was_opened_anew_does_not_touch_it() -> None:
+    bench = Bench()
+    bench.open(epoch=1)
+    bench.round()
+    done = bench.start()
+    bench.core.open(Open(SessionId("a"), Epoch(2), TEXT, 3, 60), owner="coordinator")
+    bench.take(bench.core.round_done(done, [[5]], launch_s=1.0, end_s=2.0))
+    assert bench.said == []
+    assert bench.core.sessions[SessionId("a")].committed_len == 3
+
+
+@pytest.mark.parametrize("estimate", [float("nan"), float("inf"), -0.1, 1.5])
+def test_estimates_that_are_no_probabilities_are_dropped(estimate: float) -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open()
+    bench.grow(Expansion(key_of(TEXT), 3, (1,), (estimate,)))
+    assert bench.core.num_stale == 1
+    bench.round()
+    assert bench.round().num_rows == 1
+
+
+@pytest.mark.parametrize("token_id", [-1, VOCAB_SIZE, 10**9])
+def test_draft_tokens_outside_the_vocabulary_are_dropped(token_id: int) -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open()
+    bench.grow(Expansion(key_of(TEXT), 3, (1, token_id), (0.5, 0.5)))
+    assert bench.core.num_stale == 1
+    bench.round()
+    assert bench.round().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("session", "epoch", "position"), [("b", 1, 3), ("a", 0, 3), ("a", 2, 3), ("a", 1, 2)]
+)
+def test_drafts_for_another_session_epoch_or_a_passed_text_are_dropped(
+    session: str, epoch: int, position: int
+) -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open()
+    expansion = Expansion(key_of(TEXT), position, (1,), (0.5,))
+    bench.grow(expansion, session=session, epoch=epoch)
+    assert bench.core.num_stale == 1
+    assert len(bench.core.sessions[SessionId("a")].expansions) == 0
+
+
+# ── the end of a text ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("stop", "limit", "depth"), list(itertools.product(range(1, 7), range(1, 8), range(6)))
+)
+def test_the_first_end_in_the_text_wins(stop: int, limit: int, depth: int) -> None:
+    """Case A1: stop token at output index `stop`, `limit` tokens allowed, `depth` drafted."""
+    text = TEXT
+    stops = {_plain(stop)[-1]}
+    bench = Bench()
+    bench.attach()
+    bench.open(text, max_len=len(text) + limit, stops=tuple(stops))
+    while bench.core.sessions:
+        bench.grow_chain(depth, text=bench.core.sessions[SessionId("a")].token_ids)
+        bench.round()
+    expected = _plain(limit, stops=tuple(stops))
+    is_stopped = expected[-1] in stops
+    assert bench.text() == expected
+    assert bench.end().reason is (FinishReason.STOP if is_stopped else FinishReason.LENGTH)
+    assert bench.end().total_len == len(TEXT) + len(expected)
+    assert bench.core.num_reserved_slots == 0
+    assert not bench.memory.session_ids
+
+
+def test_a_stop_inside_an_accepted_path_ends_the_text_there() -> None:
+    """Case A2: nothing after it is in the commit, in its figures, or at the drafter."""
+    bench = Bench()
+    bench.attach()
+    bench.open(stops=_plain(3)[2:])
+    bench.grow_chain(6)
+    bench.run_out()
+    [commit] = bench.commits()
+    assert commit.token_ids == _plain(3)
+    assert commit.record is not None
+    assert (commit.record.num_accepted, commit.record.num_tested) == (3, 3)
+    assert commit.record.lookup is Lookup.LAST
+    assert _kinds(bench) == [Open, Close]
+
+
+@pytest.mark.parametrize("depth", range(1, 6))
+@pytest.mark.parametrize("excess", [-1, 0, 1, 2])
+def test_a_limit_near_the_depth_gives_exactly_that_many_tokens(depth: int, excess: int) -> None:
+    """Case A3: max_tokens 1 to depth + 2 with everything accepted."""
+    limit = max(depth + excess, 1)
+    bench = Bench()
+    bench.attach()
+    bench.open(max_len=len(TEXT) + limit)
+    bench.grow_chain(depth)
+    bench.run_out()
+    assert bench.text() == _plain(limit)
+
+
+def test_a_text_may_fill_the_context_exactly() -> None:
+    bench = Bench()
+    bench.attach()
+    text = tuple(range(10)) * 6
+    bench.open(text, max_len=64)
+    bench.grow_chain(8, text=text)
+    bench.run_out()
+    assert bench.end().total_len == 64
+
+
+# ── drafters ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _kinds(bench: Bench) -> list[type]:
+    return [type(each.message) for each in bench.drafted if not isinstance(each.message, Rates)]
+
+
+def test_a_new_session_is_opened_on_all_drafters() -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open()
+    [sent] = bench.drafted
+    assert isinstance(sent.message, Open)
+    assert sent.drafter_id is None
+
+
+def test_a_new_drafter_gets_all_sessions_as_they_stand() -> None:
+    bench = Bench()
+    bench.open(session="a")
+    bench.open(session="b", mode=Mode.AR)
+    bench.round()
+    bench.round()
+    bench.attach("late")
+    [sent] = bench.drafted
+    assert isinstance(sent.message, Open)
+    assert (sent.drafter_id, sent.message.session_id) == ("late", "a")
+    assert sent.message.token_ids == (*TEXT, *_plain(1))
+    assert sent.message.prompt_len == 3
+
+
+def test_commits_go_to_the_drafters() -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open()
+    bench.grow(is_exhausted=True)
+    bench.round()
+    bench.round()
+    assert _kinds(bench) == [Open, Commit]
+    assert bench.drafted[-1].message == bench.commits()[0]
+
+
+def test_without_a_drafter_nothing_is_sent() -> None:
+    bench = Bench()
+    bench.open()
+    bench.round()
+    bench.round()
+    assert bench.drafted == []
+
+
+def test_a_lost_drafter_is_not_waited_for_and_its_drafts_stay_useful() -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open()
+    bench.grow_chain(2)
+    bench.round()
+    bench.take(bench.core.drafter_lost("drafter"))
+    assert bench.start().num_rows == 3
+
+
+def test_a_cursor_that_was_expanded_by_a_lost_drafter_is_a_hit() -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open()
+    bench.grow_chain(1)
+    bench.grow(*_chain(4)[2:])
+    bench.round()
+    bench.take(bench.core.drafter_lost("drafter"))
+    bench.round()
+    record = bench.commits()[0].record
+    assert record is not None
+    assert record.lookup is Lookup.HIT
+
+
+def test_a_drafter_that_returns_gets_the_sessions_again() -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open()
+    bench.take(bench.core.drafter_lost("drafter"))
+    bench.attach()
+    assert _kinds(bench) == [Open, Open]
+    assert bench.core.sessions[SessionId("a")].is_drafted
+
+
+def test_one_of_two_drafters_lost_leaves_the_other() -> None:
+    bench = Bench()
+    bench.attach("one")
+    bench.attach("two")
+    bench.open()
+    bench.take(bench.core.drafter_lost("one"))
+    assert bench.core.sessions[SessionId("a")].is_drafted
+
+
+def test_a_drafter_that_needs_the_text_gets_it() -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open()
+    bench.take(bench.core.need(Need(SessionId("a"), Epoch(1), 0), drafter_id="drafter"))
+    assert _kinds(bench) == [Open, Open]
+    assert bench.drafted[1].drafter_id == "drafter"
+
+
+@pytest.mark.parametrize(("session", "epoch"), [("b", 1), ("a", 0)])
+def test_a_need_of_another_session_or_epoch_is_stale(session: str, epoch: int) -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open()
+    need = Need(SessionId(session), Epoch(epoch), 0)
+    assert bench.core.need(need, drafter_id="drafter") == []
+    assert bench.core.num_stale == 1
+
+
+def _refuse(bench: Bench, session: str = "a") -> None:
+    bench.take(bench.core.drafter_refused(Refused(SessionId(session), Epoch(1), "NoCapacity", "")))
+
+
+def test_a_session_that_a_drafter_refuses_goes_on_without() -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open(max_len=10)
+    _refuse(bench)
+    bench.run_out()
+    assert bench.text() == _plain(7)
+    records = [each.record for each in bench.commits()]
+    assert {each.lookup for each in records if each} == {Lookup.MISS_ABSENT, Lookup.LAST}
+
+
+def test_a_session_that_one_of_two_drafters_refuses_is_still_closed_on_the_other() -> None:
+    bench = Bench()
+    bench.attach("one")
+    bench.attach("two")
+    bench.open()
+    _refuse(bench)
+    bench.take(bench.core.close(Close(SessionId("a"), Epoch(1))))
+    assert _kinds(bench)[-1] is Close
+
+
+def test_rates_are_shared_once_a_second() -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open(session="a", max_len=64)
+    while bench.now < 103.0 and bench.core.sessions:
+        bench.round()
+        bench.now += 0.1
+    sent = [each.message for each in bench.drafted if isinstance(each.message, Rates)]
+    assert len(sent) in (3, 4)
+
+
+# ── lookups ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _lookup_of_first(bench: Bench) -> Lookup:
+    bench.round()
+    bench.round()
+    record = bench.commits()[0].record
+    assert record is not None
+    return record.lookup
+
+
+def test_an_expansion_below_the_cursor_is_a_hit() -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open()
+    bench.grow(*_chain(3)[2:], *_chain(1), is_exhausted=True)
+    assert _lookup_of_first(bench) is Lookup.HIT
+
+
+def test_a_bonus_token_that_was_not_listed_is_a_miss_by_key() -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open()
+    wrong = next(each for each in range(VOCAB_SIZE) if each != _plain(1)[0])
+    bench.grow(Expansion(key_of(TEXT), 3, (wrong,), (0.5,)), is_exhausted=True)
+    assert _lookup_of_first(bench) is Lookup.MISS_KEY
+
+
+def test_a_bonus_token_below_an_unexpanded_node_is_late() -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open()
+    bench.grow_chain(1)
+    bench.grow(is_exhausted=True)
+    assert _lookup_of_first(bench) is Lookup.MISS_LATE
+
+
+def test_without_a_drafter_the_miss_is_absent() -> None:
+    bench = Bench()
+    bench.open()
+    assert _lookup_of_first(bench) is Lookup.MISS_ABSENT
+
+
+# ── waiting ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _prefilled(mode: Mode = Mode.SSD, *, now: float = 100.0, max_len: int = 60) -> Bench:
+    bench = Bench(now=now)
+    bench.attach()
+    bench.open(mode=mode, max_len=max_len)
+    bench.round()
+    return bench
+
+
+def test_mode_ar_never_waits() -> None:
+    _prefilled(Mode.AR).start()
+
+
+def test_a_bare_cursor_is_waited_for() -> None:
+    bench = _prefilled()
+    action = bench.core.next_action(bench.now)
+    assert isinstance(action, Idle)
+    assert action.until is not None
+    assert action.until > bench.now
+
+
+def test_a_drafter_with_nothing_more_is_not_waited_for() -> None:
+    bench = _prefilled()
+    bench.grow(is_exhausted=True)
+    bench.start()
+
+
+def test_exhaustion_of_a_passed_text_does_not_end_the_waiting() -> None:
+    bench = _prefilled()
+    bench.grow(base_len=2, is_exhausted=True)
+    assert isinstance(bench.core.next_action(bench.now), Idle)
+
+
+def test_a_queued_prefill_does_not_wait() -> None:
+    bench = _prefilled()
+    bench.open(session="b")
+    bench.start()
+
+
+def test_a_silent_drafter_costs_one_short_wait_a_round() -> None:
+    bench = _prefilled()
+    action = bench.core.next_action(bench.now)
+    assert isinstance(action, Idle)
+    assert action.until is not None
+    bench.now = action.until
+    bench.start()
+
+
+@pytest.mark.parametrize("now", [0.0, 100.0])
+def test_mode_sd_waits_for_the_whole_chain(now: float) -> None:
+    bench = _prefilled(Mode.SD, now=now - ROUND_S)
+    assert bench.core.next_action(bench.now) == Idle(bench.now + LIMITS.sd_patience_s)
+    bench.now += 0.2
+    bench.grow_chain(LIMITS.sd_depth - 1)
+    assert isinstance(bench.core.next_action(bench.now), Idle)
+    bench.grow_chain(LIMITS.sd_depth)
+    assert bench.start().num_rows == LIMITS.sd_depth + 1
+
+
+@pytest.mark.parametrize("now", [0.0, 100.0])
+def test_mode_sd_does_not_wait_for_ever(now: float) -> None:
+    bench = _prefilled(Mode.SD, now=now - ROUND_S)
+    bench.core.next_action(bench.now)
+    bench.now += LIMITS.sd_patience_s + 0.01
+    while isinstance(action := bench.core.next_action(bench.now), Idle):
+        assert action.until is not None
+        assert action.until < now + LIMITS.sd_patience_s + 0.1
+        bench.now = action.until
+
+
+def test_mode_sd_takes_a_shorter_chain_when_no_more_will_come() -> None:
+    bench = _prefilled(Mode.SD)
+    bench.grow_chain(1)
+    bench.grow(is_exhausted=True)
+    assert bench.start().num_rows == 2
+
+
+@pytest.mark.parametrize("room", [1, 2, 3])
+def test_mode_sd_does_not_wait_for_tokens_beyond_the_end(room: int) -> None:
+    bench = _prefilled(Mode.SD, max_len=len(TEXT) + room)
+    bench.grow_chain(room - 1)
+    assert bench.start().num_rows == room
+
+
+def test_dear_rows_make_trees_small() -> None:
+    cheap, dear = (
+        Bench(cost=CostModel([(1, 0.01), (9, 0.01 + 8 * per_row)])) for per_row in (0.0, 0.008)
+    )
+    for bench in (cheap, dear):
+        bench.attach()
+        bench.open()
+        bench.grow(*_chain(8, estimate=0.7), is_exhausted=True)
+        bench.round()
+    assert cheap.start().num_rows == 9
+    assert dear.start().num_rows == 1
+
+
+def test_a_cost_model_that_says_nothing_of_one_row_is_no_obstacle() -> None:
+    bench = Bench(cost=CostModel([(64, 0.01), (256, 0.1)]))
+    bench.open()
+    bench.round()
+
+
+def test_messages_name_their_owner() -> None:
+    core = Verifier(LIMITS, FREE_ROWS)
+    [output] = core.open(Open(SessionId("a"), Epoch(1), (), 0, 10), owner="me")
+    assert isinstance(output, ToCoordinator)
+    assert output.owner == "me"
