@@ -1,0 +1,39 @@
+"""One configuration for all processes: flag > environment > file > default."""
+
+from ssd.config.embedded import resolve_model
+from ssd.config.flags import parse_assignments
+from ssd.config.loading import LoadedConfig, load_config
+from ssd.config.render import flat_values, render_example, render_origins
+from ssd.config.sections import (
+    ClusterSection,
+    CoordinatorSection,
+    DrafterSection,
+    LoggingSection,
+    ModelsSection,
+    SpeculationSection,
+    TimeoutsSection,
+    VerifierSection,
+)
+from ssd.config.setting import Setting, settings
+from ssd.config.ssd_config import SsdConfig
+
+__all__ = [
+    "ClusterSection",
+    "CoordinatorSection",
+    "DrafterSection",
+    "LoadedConfig",
+    "LoggingSection",
+    "ModelsSection",
+    "Setting",
+    "SpeculationSection",
+    "SsdConfig",
+    "TimeoutsSection",
+    "VerifierSection",
+    "flat_values",
+    "load_config",
+    "parse_assignments",
+    "render_example",
+    "render_origins",
+    "resolve_model",
+    "settings",
+]

@@ -1,0 +1,238 @@
+"""The settings, one section per part of the service.
+
+The text below a setting is its description, which examples/ssd.yaml and the manual print. Its type
+carries its limits.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from ssd.core.mode import Mode
+
+
+def _refuse_boolean(value: object) -> object:
+    """YAML's `yes` and `on` are booleans, which pydantic would take for the number 1."""
+    if isinstance(value, bool):
+        raise ValueError("a boolean is no number")
+    return value
+
+
+_NO_BOOLEAN = BeforeValidator(_refuse_boolean)
+
+Count = Annotated[int, Field(ge=1), _NO_BOOLEAN]
+Index = Annotated[int, Field(ge=0), _NO_BOOLEAN]
+Port = Annotated[int, Field(ge=0, le=65535), _NO_BOOLEAN]
+Seconds = Annotated[float, Field(gt=0), _NO_BOOLEAN]
+Amount = Annotated[float, Field(ge=0), _NO_BOOLEAN]
+Share = Annotated[float, Field(gt=0, le=1), _NO_BOOLEAN]
+Text = Annotated[str, Field(min_length=1)]
+Address = Annotated[str, Field(pattern=r"^\S+:\d{1,5}$", title="HOST:PORT")]
+
+EMBEDDED_PAIR = "tales"
+"""The pair that ships with the checkout."""
+
+Dtype = Literal["fp64", "fp32", "bf16", "fp16"]
+
+
+class Section(BaseModel):
+    """Base of the sections: frozen, and closed to keys it does not know."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+class ModelsSection(Section):
+    """The pair of models and how they are run."""
+
+    target: Text = EMBEDDED_PAIR
+    """Target model: an embedded pair's name, a folder, or a name on the hub."""
+    draft: Text = EMBEDDED_PAIR
+    """Draft model: an embedded pair's name, a folder, or a name on the hub."""
+    draft_layers: Count | None = None
+    """Draft with the first layers of the target, this many, instead of a model of its own."""
+    # Exact up to ties of 1e-4 and, below some 5M parameters, faster on a CPU than bf16.
+    target_dtype: Dtype = "fp32"
+    """Number format the target computes in."""
+    draft_dtype: Dtype = "fp32"
+    """Number format the draft computes in; it cannot change the text."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the models run; auto takes CUDA where there is one."""
+    runner: Literal["auto", "lean", "transformers"] = "auto"
+    """Forward pass: our own lean one for the shapes it knows, or that of transformers."""
+    hub_offline: bool = True
+    """Never ask the hub: a model that is not on this machine is refused at once."""
+    trust_remote_code: bool = False
+    """Run Python code that comes with a model."""
+
+    @model_validator(mode="after")
+    def _check_one_draft(self) -> Self:
+        if self.draft_layers is not None and self.draft != EMBEDDED_PAIR:
+            raise ValueError(
+                f"models.draft_layers ({self.draft_layers}) makes the draft out of the target;"
+                f" leave out models.draft ({self.draft})"
+            )
+        return self
+
+
+class CoordinatorSection(Section):
+    """The coordinator: what clients talk to."""
+
+    host: Text = "127.0.0.1"
+    """Address it listens on."""
+    port: Port = 50050
+    """Port it listens on; 0 picks a free one."""
+    ordinal: Index = 0
+    """Its number among several coordinators; the request ids that it mints end in it."""
+    max_sessions: Count = 32
+    """Sessions that run at the same time."""
+    # As many again: the last in the queue waits for about one more generation.
+    max_queue: Index = 32
+    """Requests that wait for a session; beyond them RESOURCE_EXHAUSTED is the answer."""
+    default_max_tokens: Count | None = None
+    """Tokens a request may generate when it names no limit; null is what the context leaves."""
+    finished_session_ttl_s: Seconds = 60.0
+    """Seconds for which a finished session can still be read again by its request id."""
+    stalled_client_timeout_s: Seconds = 60.0
+    """Seconds after which a client that takes nothing is cancelled."""
+
+
+class VerifierSection(Section):
+    """The verifier: the process that runs the target."""
+
+    host: Text = "127.0.0.1"
+    """Address it listens on."""
+    port: Port = 0
+    """Port it listens on; 0 picks a free one."""
+    # 6 to 7 nodes a round were fastest on CPU; a forward over 8 rows costs little more than over 7.
+    max_tree_nodes: Count = 8
+    """Nodes of a session's draft tree that one round verifies, at most."""
+    max_rows: Count = 256
+    """Rows of one forward over all sessions, at most; a prompt longer than this goes in chunks."""
+    # 16 sessions of a full embedded context; memory is taken as slots are used.
+    kv_slots: Count = 65536
+    """KV slots of all sessions together; a slot holds one token."""
+    core: Index | None = None
+    """CPU core that the engine's thread is pinned to; null picks one."""
+    # The machine is shared: one core for the verifier, one for the drafter and all the rest.
+    threads: Count = 1
+    """CPU threads of a forward."""
+
+    @model_validator(mode="after")
+    def _check_tree_fits(self) -> Self:
+        if self.max_rows <= self.max_tree_nodes:
+            raise ValueError(
+                f"verifier.max_rows ({self.max_rows}) must be greater than"
+                f" verifier.max_tree_nodes ({self.max_tree_nodes}): the root takes a row too"
+            )
+        return self
+
+
+class DrafterSection(Section):
+    """The drafter: the process that runs the draft."""
+
+    host: Text = "127.0.0.1"
+    """Address it listens on."""
+    port: Port = 0
+    """Port it listens on; 0 picks a free one."""
+    required: bool = False
+    """Refuse to serve when the draft model cannot be loaded, instead of serving without drafts."""
+    growth: Literal["reach", "geometric", "uniform"] = "reach"
+    """How a draft tree fans out: by reach, or as in the paper, geometric or uniform."""
+    max_depth: Count = 8
+    """Tokens that it drafts ahead of the committed text, at most."""
+    # With 4 candidates one round in five ended on a token not listed, with 8 one in twenty-five.
+    candidates: Count = 6
+    """Candidates that it lists per expansion."""
+    frontier: Count = 8
+    """Nodes that one growth step expands over all sessions."""
+    # A narrow step answers sooner, and the waiting verifier uses only its first few nodes.
+    frontier_while_waiting: Count = 2
+    """Nodes that one growth step expands while a verifier waits."""
+    min_reach: Share = 1e-3
+    """Growth stops at nodes that the target reaches with a smaller probability than this."""
+    sd_depth: Count = 4
+    """Tokens of the chain that mode sd drafts per round."""
+    max_rows: Count = 256
+    """Rows of one forward over all sessions, at most."""
+    # As many as the verifier's: the draft follows the same text.
+    kv_slots: Count = 65536
+    """KV slots of all sessions together; a slot holds one token."""
+    core: Index | None = None
+    """CPU core that the engine's thread is pinned to; null picks one."""
+    threads: Count = 1
+    """CPU threads of a forward."""
+
+    @model_validator(mode="after")
+    def _check_waiting_frontier(self) -> Self:
+        if self.frontier_while_waiting > self.frontier:
+            raise ValueError(
+                f"drafter.frontier_while_waiting ({self.frontier_while_waiting}) must be at most"
+                f" drafter.frontier ({self.frontier})"
+            )
+        return self
+
+
+class SpeculationSection(Section):
+    """How requests are decoded."""
+
+    mode: Mode = Mode.SSD
+    """Mode of a request that names none: ssd drafts during verification, sd before it, ar never."""
+    allow_request_mode: bool = True
+    """Let a request choose its own mode."""
+
+
+class TimeoutsSection(Section):
+    """When a peer counts as lost."""
+
+    heartbeat_s: Seconds = 0.25
+    """Seconds between two heartbeats on a stream between services."""
+    # Four heartbeats: one late by a long garbage collection is no death.
+    peer_dead_s: Seconds = 1.0
+    """Seconds without a heartbeat after which a peer is dead."""
+    # A forward over a full prompt chunk takes seconds on a slow CPU.
+    engine_stalled_s: Seconds = 10.0
+    """Seconds with work queued and no step done after which a peer's engine is dead."""
+    connect_s: Seconds = 5.0
+    """Seconds that a connection to a peer may take."""
+    reopen_s: Seconds = 30.0
+    """Seconds that a session waits for a verifier that can go on with it."""
+    # Kubernetes kills a pod after 30 s unless told otherwise.
+    drain_s: Seconds = 25.0
+    """Seconds that running sessions get to finish or move when a process is told to stop."""
+
+    @model_validator(mode="after")
+    def _check_heartbeat_is_shorter(self) -> Self:
+        if self.peer_dead_s <= self.heartbeat_s:
+            raise ValueError(
+                f"timeouts.peer_dead_s ({self.peer_dead_s:g}) must be greater than"
+                f" timeouts.heartbeat_s ({self.heartbeat_s:g})"
+            )
+        return self
+
+
+class ClusterSection(Section):
+    """Where the processes run."""
+
+    ray_address: Text = "auto"
+    """Ray to place the models with: auto for the one on this machine, or HOST:PORT of its head."""
+    namespace: Text = "ssd"
+    """Ray namespace of the named actors."""
+    require_gpu: bool = False
+    """Refuse to place a model on a machine without a GPU."""
+    verifier_num_cpus: Amount = 1.0
+    """CPUs that Ray reserves for the verifier."""
+    drafter_num_cpus: Amount = 1.0
+    """CPUs that Ray reserves for the drafter."""
+    coordinators: tuple[Address, ...] = ()
+    """Coordinators that the models register with; none means the one of section coordinator."""
+
+
+class LoggingSection(Section):
+    """What is logged."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """Lowest level that is logged."""
+    format: Literal["console", "json"] = "console"
+    """Lines for a person or one JSON object per event."""
