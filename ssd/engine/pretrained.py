@@ -1,0 +1,162 @@
+"""A checkpoint as `transformers` loads it: configuration, model, tokenizer."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+from transformers.utils.logging import disable_progress_bar
+
+from ssd.core.errors import ConfigError, ModelRefused
+from ssd.engine.checkpoint import Checkpoint
+from ssd.engine.refusals import refuse_unservable
+from ssd.tokenizer.vocabulary import Vocabulary
+
+LLAMA_LIKE = frozenset({"llama", "mistral", "qwen2", "qwen3"})
+"""One decoder layer of these is like the next, with pre-norms and a gated MLP."""
+
+# What a broken or foreign checkpoint makes the library raise.
+_LOADING_ERRORS = (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError)
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A loaded model with what its files say about it."""
+
+    name: str
+    model: PreTrainedModel
+    vocabulary: Vocabulary | None
+    eos_token_ids: tuple[int, ...]
+
+    @cached_property
+    def text_config(self) -> Any:
+        """The configuration of the language model, where others are beside it."""
+        return self.model.config.get_text_config(decoder=True)
+
+    @property
+    def vocab_size(self) -> int:
+        return int(self.text_config.vocab_size)
+
+    @property
+    def context_len(self) -> int:
+        return int(self.text_config.max_position_embeddings)
+
+    @property
+    def num_layers(self) -> int:
+        return int(self.text_config.num_hidden_layers)
+
+    @torch.inference_mode()
+    def logits(self, token_ids: Iterable[int]) -> Tensor:
+        """[tokens, vocab] of one plain forward, as the library does it."""
+        model: Any = self.model
+        tokens = torch.tensor([list(token_ids)], device=model.device)
+        logits: Tensor = model(tokens, use_cache=False).logits[0]
+        return logits
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What every `from_pretrained` of the library gets."""
+
+    checkpoint: Checkpoint
+    trust_remote_code: bool
+
+    def load(self, auto_class: Any, **options: Any) -> Any:
+        if self.checkpoint.gguf_file is not None:
+            options["gguf_file"] = self.checkpoint.gguf_file
+        try:
+            return auto_class.from_pretrained(
+                self.checkpoint.folder,
+                local_files_only=True,
+                trust_remote_code=self.trust_remote_code,
+                **options,
+            )
+        except _LOADING_ERRORS as error:
+            reason = str(error).strip().split("\n")[0]
+            raise ConfigError(f"cannot load {self.checkpoint.name}: {reason}") from error
+
+
+def load_pretrained(
+    checkpoint: Checkpoint,
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    trust_remote_code: bool,
+    num_layers: int | None,
+) -> Pretrained:
+    """Load the model, or its first `num_layers` layers.
+
+    Raises:
+        ConfigError: the files can't be read.
+        ModelRefused: the model can't be served exactly.
+    """
+    disable_progress_bar()  # a service logs events
+    source = _Source(checkpoint, trust_remote_code)
+    config = source.load(AutoConfig)
+    refuse_unservable(checkpoint.name, config)
+    _refuse_without_context(checkpoint.name, config)
+    model = _load_model(source, config, dtype).to(device)
+    if num_layers is not None:
+        _keep_layers(checkpoint.name, model, num_layers)
+    return Pretrained(checkpoint.name, model, _vocabulary(source), _eos_token_ids(model))
+
+
+def _load_model(source: _Source, config: PreTrainedConfig, dtype: torch.dtype) -> Any:
+    # dtype is given here because `.to(dtype)` would round the rotary frequencies as well.
+    options: dict[str, Any] = {"config": config, "dtype": dtype, "output_loading_info": True}
+    if dtype is torch.float64:
+        options["experts_implementation"] = "eager"  # torch groups no products of float64
+    if source.checkpoint.gguf_file is None:
+        options["use_safetensors"] = True
+    model, info = source.load(AutoModelForCausalLM, **options)
+    if missing := sorted(info["missing_keys"]):
+        raise ModelRefused(f"{source.checkpoint.name} has no weights for {missing[0]}")
+    return model.eval()
+
+
+def _refuse_without_context(name: str, config: PreTrainedConfig) -> None:
+    text = config.get_text_config(decoder=True)
+    if getattr(text, "max_position_embeddings", None) is None:
+        raise ModelRefused(f"{name} ({config.model_type}) does not say how long a text may be")
+
+
+def _keep_layers(name: str, model: Any, num_layers: int) -> None:
+    config = model.config
+    if config.model_type not in LLAMA_LIKE:
+        raise ModelRefused(f"{name} ({config.model_type}) can't be cut to its first layers")
+    if num_layers > config.num_hidden_layers:
+        raise ConfigError(f"{name} has {config.num_hidden_layers} layers, not {num_layers}")
+    model.model.layers = model.model.layers[:num_layers]
+    if getattr(config, "layer_types", None) is not None:
+        config.layer_types = config.layer_types[:num_layers]
+    config.num_hidden_layers = num_layers
+
+
+def _vocabulary(source: _Source) -> Vocabulary | None:
+    checkpoint = source.checkpoint
+    if checkpoint.tokenizer_file is not None:
+        return Vocabulary.from_file(checkpoint.tokenizer_file)
+    if checkpoint.gguf_file is None:
+        return None
+    return Vocabulary.from_tokenizer(source.load(AutoTokenizer).backend_tokenizer)
+
+
+def _eos_token_ids(model: PreTrainedModel) -> tuple[int, ...]:
+    generation: GenerationConfig | None = getattr(model, "generation_config", None)
+    stated = getattr(generation, "eos_token_id", None)
+    if stated is None:
+        stated = getattr(model.config.get_text_config(decoder=True), "eos_token_id", None)
+    if stated is None:
+        return ()
+    return (stated,) if isinstance(stated, int) else tuple(sorted(set(stated)))
