@@ -1,0 +1,139 @@
+"""A client's request, checked and with every parameter filled in.
+
+Nothing is adjusted in silence: what does not fit is refused with the field's name and its limit.
+"""
+
+import secrets
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from coordinator.served_model import ServedModel
+from ssd.core.client_session import Admission
+from ssd.core.errors import InvalidRequest, ProtocolError
+from ssd.core.ids import SessionId
+from ssd.core.mode import Mode
+from ssd.core.sampling_params import SamplingParams
+from ssd.v1 import generation_pb2
+from ssd.wire.codec import decode_mode
+
+MAX_REQUEST_ID_LEN = 128
+MAX_STOP_TOKEN_IDS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDefaults:
+    """What the operator decided for requests that do not say; None leaves it to the context."""
+
+    mode: Mode
+    allow_request_mode: bool
+    max_tokens: int | None
+    ordinal: int
+
+
+def admit(
+    request: generation_pb2.GenerateRequest, model: ServedModel, defaults: RequestDefaults
+) -> Admission:
+    """Raises InvalidRequest naming the field and the limit."""
+    prompt = _prompt(request, model)
+    return Admission(
+        session_id=_session_id(request, defaults),
+        prompt_token_ids=prompt,
+        max_len=len(prompt) + _max_tokens(request, len(prompt), model, defaults),
+        params=_params(request),
+        stop_token_ids=_stop_token_ids(request, model),
+        mode=_mode(request, defaults),
+    )
+
+
+def _prompt(request: generation_pb2.GenerateRequest, model: ServedModel) -> tuple[int, ...]:
+    context_len = model.target.context_len
+    if request.WhichOneof("prompt") == "token_ids":
+        token_ids = tuple(request.token_ids.token_ids)
+        _check_vocabulary("token_ids", token_ids, model)
+    else:
+        # A token covers at least a byte, and this bounds the tokenizer's work.
+        if len(request.text) > 64 * context_len:
+            raise InvalidRequest(
+                f"text of {len(request.text)} characters cannot fit a context of "
+                f"{context_len} tokens"
+            )
+        token_ids = model.codec.encode(request.text)
+    if not token_ids:
+        raise InvalidRequest("the prompt is empty: give text or token_ids of at least one token")
+    if len(token_ids) >= context_len:
+        raise InvalidRequest(
+            f"the prompt of {len(token_ids)} tokens leaves no room in a context of {context_len}"
+        )
+    return token_ids
+
+
+def _max_tokens(
+    request: generation_pb2.GenerateRequest,
+    prompt_len: int,
+    model: ServedModel,
+    defaults: RequestDefaults,
+) -> int:
+    room = model.target.context_len - prompt_len
+    if not request.HasField("max_tokens"):
+        return min(room, defaults.max_tokens or room)
+    if not 1 <= request.max_tokens <= room:
+        raise InvalidRequest(
+            f"max_tokens must be between 1 and {room}, what {prompt_len} prompt tokens leave of a "
+            f"context of {model.target.context_len}, not {request.max_tokens}"
+        )
+    return request.max_tokens
+
+
+def _params(request: generation_pb2.GenerateRequest) -> SamplingParams:
+    return SamplingParams(
+        temperature=request.temperature if request.HasField("temperature") else 1.0,
+        top_k=request.top_k,
+        top_p=request.top_p if request.HasField("top_p") else 1.0,
+        min_p=request.min_p,
+        seed=request.seed if request.HasField("seed") else secrets.randbits(64),
+    )
+
+
+def _stop_token_ids(request: generation_pb2.GenerateRequest, model: ServedModel) -> frozenset[int]:
+    if len(request.stop_token_ids) > MAX_STOP_TOKEN_IDS:
+        raise InvalidRequest(
+            f"stop_token_ids may name {MAX_STOP_TOKEN_IDS} ids, not {len(request.stop_token_ids)}"
+        )
+    _check_vocabulary("stop_token_ids", request.stop_token_ids, model)
+    own = () if request.ignore_eos else model.target.eos_token_ids
+    return frozenset(request.stop_token_ids) | frozenset(own)
+
+
+def _mode(request: generation_pb2.GenerateRequest, defaults: RequestDefaults) -> Mode:
+    if not request.HasField("mode"):
+        return defaults.mode
+    try:
+        mode = decode_mode(request.mode)
+    except ProtocolError as error:
+        raise InvalidRequest(f"mode must be one of ssd, sd, ar, not {request.mode}") from error
+    if mode is not defaults.mode and not defaults.allow_request_mode:
+        raise InvalidRequest(f"mode {mode} is not allowed here, only {defaults.mode}")
+    return mode
+
+
+def _session_id(request: generation_pb2.GenerateRequest, defaults: RequestDefaults) -> SessionId:
+    """The client's name for the request, or a fresh one that ends in this coordinator's ordinal."""
+    if not request.HasField("request_id"):
+        return SessionId(f"{uuid.uuid4().hex}-{defaults.ordinal}")
+    if (
+        not 0 < len(request.request_id) <= MAX_REQUEST_ID_LEN
+        or not request.request_id.isprintable()
+    ):
+        raise InvalidRequest(
+            f"request_id must be 1 to {MAX_REQUEST_ID_LEN} printable characters, "
+            f"not {len(request.request_id)}"
+        )
+    return SessionId(request.request_id)
+
+
+def _check_vocabulary(field: str, token_ids: Iterable[int], model: ServedModel) -> None:
+    size = model.target.vocab_size
+    bad = next((each for each in token_ids if each >= size), None)  # the wire's ids are unsigned
+    if bad is not None:
+        raise InvalidRequest(f"{field} holds {bad}, outside the vocabulary of {size} ids")

@@ -1,0 +1,119 @@
+"""Which workers exist: those that registered and whose lease runs.
+
+Registering again is how a worker stays, how a restarted one comes back under its name with a new
+address, and how a restarted coordinator learns of workers that never stopped.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+import structlog
+
+from coordinator.session_table import SessionTable
+from coordinator.verifier_link import VerifierLink
+from ssd.v1 import registry_pb2
+from ssd.wire.dialed_stream import StreamTimeouts
+from ssd.wire.hello import check_version, decode_hello, why_not_a_pair
+
+LEASE_S = 3.0
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    worker: registry_pb2.Worker
+    expires_at: float
+
+
+class Registry:
+    """Keeps one link per registered verifier and tells each which drafters there are."""
+
+    def __init__(self, table: SessionTable, timeouts: StreamTimeouts) -> None:
+        self.links: dict[str, VerifierLink] = {}
+        self._table = table
+        self._timeouts = timeouts
+        self._entries: dict[str, _Entry] = {}
+
+    async def register(self, worker: registry_pb2.Worker) -> None:
+        """Take a worker in, or renew its lease.
+
+        Raises:
+            ProtocolError: it speaks another version of the protocol.
+        """
+        check_version(worker.hello)
+        known = self._entries.get(worker.name)
+        expires_at = asyncio.get_running_loop().time() + LEASE_S
+        self._entries[worker.name] = _Entry(worker, expires_at)
+        if known is None or known.worker != worker:
+            log.info("worker registered", worker=worker.name, address=worker.address)
+            await self._apply()
+
+    async def expire(self) -> None:
+        """Drop workers whose lease ended; runs until cancelled."""
+        while True:
+            await asyncio.sleep(LEASE_S / 4)
+            now = asyncio.get_running_loop().time()
+            late = [name for name, entry in self._entries.items() if entry.expires_at < now]
+            for name in late:
+                log.warning("worker lease ended", worker=name)
+                del self._entries[name]
+            if late:
+                await self._apply()
+
+    async def close(self) -> None:
+        self._entries.clear()
+        await self._apply()
+
+    def statuses(self) -> list[registry_pb2.WorkerStatus]:
+        """Every registered worker and whether it is of use."""
+        return [self._status(entry.worker) for entry in self._entries.values()]
+
+    async def _apply(self) -> None:
+        """Bring the links in line with the entries."""
+        verifiers = {
+            name: entry.worker.address
+            for name, entry in self._entries.items()
+            if entry.worker.role == registry_pb2.ROLE_VERIFIER
+        }
+        gone = [
+            name for name, link in self.links.items() if verifiers.get(name) != link.stream.address
+        ]
+        closing = [self.links.pop(name).close() for name in gone]
+        for name in verifiers.keys() - self.links.keys():
+            self.links[name] = VerifierLink(name, verifiers[name], self._table, self._timeouts)
+        for name, link in self.links.items():
+            link.assign_drafters(self._drafters_for(self._entries[name].worker))
+        await asyncio.gather(*closing)
+
+    def _drafters_for(self, verifier: registry_pb2.Worker) -> list[str]:
+        target = decode_hello(verifier.hello)
+        return [
+            entry.worker.address
+            for entry in self._entries.values()
+            if entry.worker.role == registry_pb2.ROLE_DRAFTER
+            and why_not_a_pair(decode_hello(entry.worker.hello), target) is None
+        ]
+
+    def _status(self, worker: registry_pb2.Worker) -> registry_pb2.WorkerStatus:
+        link = self.links.get(worker.name)
+        if link is not None:
+            return registry_pb2.WorkerStatus(
+                worker=worker,
+                is_up=link.is_attached,
+                reason=link.reason,
+                num_steps=link.stream.peer_steps,
+            )
+        reason = self._why_unused(worker)
+        return registry_pb2.WorkerStatus(worker=worker, is_up=not reason, reason=reason)
+
+    def _why_unused(self, drafter: registry_pb2.Worker) -> str:
+        """Why no verifier uses a drafter, empty if one does."""
+        targets = [
+            decode_hello(entry.worker.hello)
+            for entry in self._entries.values()
+            if entry.worker.role == registry_pb2.ROLE_VERIFIER
+        ]
+        if not targets:
+            return "no verifier is registered"
+        reasons = [why_not_a_pair(decode_hello(drafter.hello), target) for target in targets]
+        return "" if None in reasons else str(reasons[0])

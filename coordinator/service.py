@@ -1,0 +1,92 @@
+"""The coordinator put together: registry, sessions, servers, health. No torch, no ray here."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+from grpc_health.v1 import health, health_pb2_grpc
+from grpc_health.v1.health_pb2 import HealthCheckResponse
+
+from coordinator.admission import RequestDefaults
+from coordinator.generation_servicer import GenerationServicer
+from coordinator.registry import Registry
+from coordinator.registry_servicer import RegistryServicer
+from coordinator.session_table import SessionTable, TableLimits
+from ssd.config import SsdConfig
+from ssd.v1 import generation_pb2, generation_pb2_grpc, registry_pb2_grpc
+from ssd.wire.channels import make_server
+from ssd.wire.dialed_stream import StreamTimeouts
+from ssd.wire.ports import bind
+
+_SERVICE = generation_pb2.DESCRIPTOR.services_by_name["GenerationService"].full_name
+log = structlog.get_logger()
+
+
+async def run_coordinator(
+    config: SsdConfig, *, stop: asyncio.Event, ready: Callable[[str], None]
+) -> None:
+    """Serve until `stop` is set; `ready(address)` once clients can connect.
+
+    Raises:
+        ConfigError: the port is taken.
+    """
+    timeouts = config.timeouts
+    stream = StreamTimeouts(timeouts.heartbeat_s, timeouts.peer_dead_s, timeouts.connect_s)
+    vitals = health.aio.HealthServicer()
+    table = SessionTable(_limits(config))
+    registry = Registry(table, stream)
+    server = make_server()
+    generation_pb2_grpc.add_GenerationServiceServicer_to_server(
+        GenerationServicer(
+            table,
+            registry,
+            _defaults(config),
+            stalled_client_s=config.coordinator.stalled_client_timeout_s,
+        ),
+        server,
+    )
+    registry_pb2_grpc.add_RegistryServiceServicer_to_server(
+        RegistryServicer(registry, table), server
+    )
+    health_pb2_grpc.add_HealthServicer_to_server(vitals, server)
+    address = bind(server, config.coordinator.host, config.coordinator.port)
+    await server.start()
+    await vitals.set("", HealthCheckResponse.SERVING)
+    expiring = asyncio.create_task(registry.expire())
+    watching = asyncio.create_task(_report_readiness(table, vitals))
+    log.info("coordinator ready", address=address)
+    ready(address)
+    await stop.wait()
+    watching.cancel()
+    expiring.cancel()
+    await vitals.enter_graceful_shutdown()
+    await server.stop(grace=timeouts.drain_s)
+    await registry.close()
+    await asyncio.gather(expiring, watching, return_exceptions=True)
+
+
+async def _report_readiness(table: SessionTable, vitals: health.aio.HealthServicer) -> None:
+    """The service is ready while a verifier is attached."""
+    while True:
+        status = HealthCheckResponse.SERVING if table.seats else HealthCheckResponse.NOT_SERVING
+        await vitals.set(_SERVICE, status)
+        await table.seats_changed.wait()
+        table.seats_changed.clear()
+
+
+def _limits(config: SsdConfig) -> TableLimits:
+    coordinator = config.coordinator
+    return TableLimits(
+        max_sessions=coordinator.max_sessions,
+        max_queue=coordinator.max_queue,
+        reopen_s=config.timeouts.reopen_s,
+    )
+
+
+def _defaults(config: SsdConfig) -> RequestDefaults:
+    return RequestDefaults(
+        mode=config.speculation.mode,
+        allow_request_mode=config.speculation.allow_request_mode,
+        max_tokens=config.coordinator.default_max_tokens,
+        ordinal=config.coordinator.ordinal,
+    )

@@ -1,0 +1,211 @@
+"""The sessions of this coordinator: admitted, placed on a verifier, moved when it is lost.
+
+A session is placed by one operation, `Open` with what is committed and a higher epoch, whatever the
+reason: its start, a lost verifier, a gap in the commits. It only moves between verifiers of equal
+fingerprint, because only those continue the same text.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import structlog
+
+from ssd.core.client_session import Admission, ClientSession, Reconciled
+from ssd.core.errors import (
+    Cancelled,
+    NoCapacity,
+    ProtocolError,
+    SessionConflict,
+    SsdError,
+    Unavailable,
+    UnknownSession,
+)
+from ssd.core.ids import SessionId
+from ssd.core.messages import Close, Commit, Finished, Open, Refused
+from ssd.wire.status import error_named
+
+log = structlog.get_logger()
+
+
+class VerifierSeat(Protocol):
+    """A verifier that sessions can be placed on."""
+
+    name: str
+    fingerprint: str
+
+    def send(self, orders: Iterable[Open | Close]) -> None: ...
+
+
+@dataclass(eq=False, slots=True)
+class LiveSession:
+    """A request in progress; `changed` is set whenever its books, error or seat change."""
+
+    books: ClientSession
+    fingerprint: str
+    seat: VerifierSeat | None = None
+    error: SsdError | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def fail(self, error: SsdError) -> None:
+        self.error = error
+        self.changed.set()
+
+
+@dataclass(frozen=True, slots=True)
+class TableLimits:
+    """Sessions that run at once, requests that may wait for one, seconds without a verifier."""
+
+    max_sessions: int
+    max_queue: int
+    reopen_s: float
+
+
+class SessionTable:
+    """Owns the live sessions; lives on one event loop."""
+
+    def __init__(self, limits: TableLimits) -> None:
+        self.sessions: dict[SessionId, LiveSession] = {}
+        self.seats: list[VerifierSeat] = []
+        self.seats_changed = asyncio.Event()
+        self.num_stale = 0
+        self._limits = limits
+        self._running = asyncio.Semaphore(limits.max_sessions)
+        self._num_queued = 0
+
+    @asynccontextmanager
+    async def admitted(self, admission: Admission, fingerprint: str) -> AsyncIterator[LiveSession]:
+        """A session for as long as the block runs; closed on the verifier whatever ends it.
+
+        Raises:
+            SessionConflict: the id is in use.
+            NoCapacity: the queue is full.
+        """
+        session_id = admission.session_id
+        if session_id in self.sessions:
+            raise SessionConflict(f"request id {session_id} is in use")
+        live = LiveSession(ClientSession(admission), fingerprint)
+        self.sessions[session_id] = live
+        try:
+            await self._wait_for_turn()
+            try:
+                self._place(live)
+                yield live
+            finally:
+                self._leave_seat(live)
+                self._running.release()
+        finally:
+            del self.sessions[session_id]
+
+    def cancel(self, session_id: SessionId) -> None:
+        """End a session with CANCELLED.
+
+        Raises:
+            UnknownSession: there is none of that id.
+        """
+        live = self.sessions.get(session_id)
+        if live is None:
+            raise UnknownSession(f"no request {session_id} is running here")
+        live.fail(Cancelled("cancelled by request"))
+
+    def add_seat(self, seat: VerifierSeat) -> None:
+        """A verifier can take sessions; those that wait for one of its kind get it."""
+        self.seats.append(seat)
+        self.seats_changed.set()
+        for live in self.sessions.values():
+            if live.seat is None and not live.books.is_finished and live.books.epoch > 0:
+                self._place(live)
+
+    def remove_seat(self, seat: VerifierSeat) -> None:
+        """A verifier is gone; its sessions move."""
+        if seat not in self.seats:
+            return
+        self.seats.remove(seat)
+        self.seats_changed.set()
+        for live in self.sessions.values():
+            if live.seat is seat:
+                live.seat = None
+                self._place(live)
+
+    def take(self, message: Commit | Finished | Refused) -> None:
+        """Book what a verifier reports."""
+        live = self.sessions.get(message.session_id)
+        if live is None or live.books.is_finished:
+            self.num_stale += 1
+            return
+        try:
+            self._settle(live, message)
+        except ProtocolError as error:
+            log.error("session failed", session_id=message.session_id, reason=str(error))
+            live.fail(error)
+
+    async def wait_for_change(self, live: LiveSession) -> None:
+        """Until the session has news.
+
+        Raises:
+            Unavailable: no verifier of its fingerprint came back in time.
+        """
+        while not live.changed.is_set():
+            limit_s = self._limits.reopen_s if live.seat is None else None
+            try:
+                async with asyncio.timeout(limit_s):
+                    await live.changed.wait()
+            except TimeoutError:
+                if live.seat is None:
+                    raise Unavailable(
+                        f"no verifier for this model came back within {limit_s:g} s"
+                    ) from None
+        live.changed.clear()
+
+    def _settle(self, live: LiveSession, message: Commit | Finished | Refused) -> None:
+        match message:
+            case Refused():
+                if message.epoch == live.books.epoch:
+                    live.fail(error_named(message.kind, message.message))
+                return
+            case Commit():
+                verdict = live.books.commit(message)
+            case Finished():
+                verdict = live.books.finish(message)
+        match verdict:
+            case Reconciled.CONTINUE:
+                live.changed.set()
+            case Reconciled.STALE:
+                self.num_stale += 1
+            case Reconciled.OPEN:
+                log.warning("commits missing, opened anew", session_id=message.session_id)
+                self._place(live)
+
+    def _place(self, live: LiveSession) -> None:
+        """Open the session on the least busy verifier of its kind, or leave it waiting for one."""
+        if live.books.settle_locally() is not None:
+            live.changed.set()
+            return
+        seats = [seat for seat in self.seats if seat.fingerprint == live.fingerprint]
+        load = {id(seat): 0 for seat in seats}
+        for other in self.sessions.values():
+            if other.seat is not None and id(other.seat) in load:
+                load[id(other.seat)] += 1
+        opening = live.books.open()
+        live.seat = min(seats, key=lambda seat: load[id(seat)], default=None)
+        if live.seat is not None:
+            live.seat.send([opening])
+        live.changed.set()
+
+    def _leave_seat(self, live: LiveSession) -> None:
+        if live.seat is not None and not live.books.is_finished:
+            live.seat.send([Close(live.books.admission.session_id, live.books.epoch)])
+        live.seat = None
+
+    async def _wait_for_turn(self) -> None:
+        if self._running.locked() and self._num_queued >= self._limits.max_queue:
+            raise NoCapacity(
+                f"{self._limits.max_sessions} sessions run and {self._num_queued} requests wait"
+            )
+        self._num_queued += 1
+        try:
+            await self._running.acquire()
+        finally:
+            self._num_queued -= 1

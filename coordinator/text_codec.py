@@ -1,0 +1,37 @@
+"""Text to ids and back, with the target's own tokenizer."""
+
+from collections.abc import Sequence
+
+from tokenizers import Tokenizer
+from tokenizers.decoders import DecodeStream
+
+
+class TextCodec:
+    """The tokenizer that a verifier sent."""
+
+    def __init__(self, tokenizer_json: str) -> None:
+        self._tokenizer = Tokenizer.from_str(tokenizer_json)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """The text's ids, with the special tokens that the tokenizer puts around a prompt."""
+        return tuple(self._tokenizer.encode(text).ids)
+
+    def stream(self) -> "TextStream":
+        return TextStream(self._tokenizer)
+
+
+class TextStream:
+    """One output's text, as its ids come in. Special tokens have ids and no text.
+
+    A character whose bytes are spread over tokens appears with the last of them, so what is
+    returned can be concatenated and never holds half a character.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._stream = DecodeStream(skip_special_tokens=True)
+
+    def feed(self, token_ids: Sequence[int]) -> str:
+        """The whole characters that these ids complete."""
+        pieces = (self._stream.step(self._tokenizer, token_id) for token_id in token_ids)
+        return "".join(piece for piece in pieces if piece is not None)

@@ -1,0 +1,106 @@
+"""The coordinator's stream to one verifier: a seat for sessions while it is attached."""
+
+import asyncio
+from collections.abc import Iterable
+
+import structlog
+
+from coordinator.served_model import ServedModel
+from coordinator.session_table import SessionTable
+from coordinator.text_codec import TextCodec
+from ssd.core.messages import Close, Commit, Finished, Open, Refused
+from ssd.v1 import common_pb2, verifier_pb2, verifier_pb2_grpc
+from ssd.wire.channels import open_channel
+from ssd.wire.dialed_stream import DialedStream, StreamKind, StreamTimeouts
+from ssd.wire.envelopes import (
+    AssignDrafters,
+    VerifierOrder,
+    VerifierReport,
+    decode_verifier_report,
+    encode_verifier_orders,
+)
+from ssd.wire.hello import PROTOCOL_VERSION, Capabilities
+
+_BOUND = 65_536  # orders that may wait for one verifier
+_KIND: StreamKind[VerifierOrder, VerifierReport] = StreamKind(
+    open_call=lambda channel: verifier_pb2_grpc.VerifierServiceStub(channel).Serve(),
+    encode=encode_verifier_orders,
+    decode=decode_verifier_report,
+    bound=_BOUND,
+)
+log = structlog.get_logger()
+
+
+class VerifierLink:
+    """Dials one verifier for as long as it is registered; a `VerifierSeat` while attached."""
+
+    def __init__(
+        self, name: str, address: str, table: SessionTable, timeouts: StreamTimeouts
+    ) -> None:
+        self.name = name
+        self.fingerprint = ""
+        self.model: ServedModel | None = None
+        self.reason = "connecting"
+        self._table = table
+        self._drafters: tuple[str, ...] = ()
+        self.stream: DialedStream[VerifierOrder, VerifierReport] = DialedStream(
+            address,
+            _KIND,
+            self,
+            hello=common_pb2.Hello(protocol_version=PROTOCOL_VERSION),
+            timeouts=timeouts,
+        )
+        self._task = asyncio.create_task(self._run())
+
+    @property
+    def is_attached(self) -> bool:
+        return self.stream.is_attached
+
+    def send(self, orders: Iterable[Open | Close]) -> None:
+        self.stream.send(orders)
+
+    def assign_drafters(self, addresses: Iterable[str]) -> None:
+        """Tell the verifier which drafters to dial, now and whenever it attaches."""
+        self._drafters = tuple(addresses)
+        self.stream.send([AssignDrafters(addresses=self._drafters)])
+
+    async def close(self) -> None:
+        self._task.cancel()
+        self.lost("closed")
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    def attached(self, peer: Capabilities) -> None:
+        assert self.model is not None, "the tokenizer is fetched before the stream is dialed"
+        self.fingerprint = peer.fingerprint
+        self.model = ServedModel(peer, self.model.codec)
+        self.reason = ""
+        self.stream.send([AssignDrafters(addresses=self._drafters)])
+        log.info("verifier attached", verifier=self.name, model=peer.model_name)
+        self._table.add_seat(self)
+
+    def received(self, report: VerifierReport) -> None:
+        if isinstance(report, Commit | Finished | Refused):
+            self._table.take(report)
+
+    def lost(self, reason: str) -> None:
+        if not self.reason:
+            log.warning("verifier lost", verifier=self.name, reason=reason)
+        self.reason = reason
+        self._table.remove_seat(self)
+
+    async def _run(self) -> None:
+        codec = await self._fetch_codec()
+        self.model = ServedModel(_NOBODY, codec)
+        await self.stream.run()
+
+    async def _fetch_codec(self) -> TextCodec:
+        """The verifier's tokenizer; a coordinator has no model files of its own."""
+        async with open_channel(self.stream.address) as channel:
+            stub = verifier_pb2_grpc.VerifierServiceStub(channel)
+            answer = await stub.GetTokenizer(
+                verifier_pb2.GetTokenizerRequest(), wait_for_ready=True
+            )
+        return await asyncio.to_thread(TextCodec, answer.tokenizer_json)
+
+
+_NOBODY = Capabilities("", "", "", "", "", 0, 0, (), "")

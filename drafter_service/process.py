@@ -1,0 +1,41 @@
+"""The drafter's process: load the draft model, then serve until told to stop."""
+
+import asyncio
+from collections.abc import Callable
+
+from drafter_service.service import DrafterService
+from ssd.config import SsdConfig
+from ssd.v1 import registry_pb2
+from ssd.worker.host import Place, coordinators_of, host_worker
+from ssd.worker.model import capabilities_of, load_draft
+
+
+def place_of(config: SsdConfig, *, name: str, node: str, device: str, core: int | None) -> Place:
+    """Where a drafter of this configuration stands; a configured core goes before a given one."""
+    configured = config.drafter.core
+    return Place(
+        name=name,
+        role=registry_pb2.ROLE_DRAFTER,
+        host=config.drafter.host,
+        port=config.drafter.port,
+        node=node,
+        device=device,
+        core=core if configured is None else configured,
+        coordinators=coordinators_of(
+            config.cluster.coordinators, config.coordinator.host, config.coordinator.port
+        ),
+    )
+
+
+async def run_drafter(
+    config: SsdConfig, place: Place, *, stop: asyncio.Event, ready: Callable[[str], None]
+) -> None:
+    """Serve until `stop` is set.
+
+    Raises:
+        ConfigError: the model cannot be served, or the port is taken.
+    """
+    draft = load_draft(config)
+    me = capabilities_of(draft, dtype=config.models.draft_dtype)
+    service = DrafterService(config, draft, me, core=place.core)
+    await host_worker(service, place, me, stop=stop, ready=ready)

@@ -1,0 +1,66 @@
+"""The drafter put together: draft model, core, engine thread, servicer."""
+
+import asyncio
+
+import grpc.aio
+
+from drafter_service.machine import DrafterMachine
+from drafter_service.servicer import DrafterServicer
+from ssd.config import SsdConfig
+from ssd.core.drafter import Drafter, DrafterLimits, Output
+from ssd.core.growth import GrowthLimits, chain_limits
+from ssd.engine.engine_thread import EngineThread
+from ssd.engine.loading import LoadedModel
+from ssd.v1 import drafter_pb2_grpc
+from ssd.wire.hello import Capabilities
+from ssd.worker.host import exit_when_engine_dies
+from ssd.worker.warm_up import measure_forwards
+
+
+class DrafterService:
+    """Made inside a running event loop; see `ssd.worker.host.WorkerService`."""
+
+    def __init__(
+        self, config: SsdConfig, draft: LoadedModel, me: Capabilities, *, core: int | None
+    ) -> None:
+        measure_forwards(draft.runner, context_len=draft.context_len)
+        limits = _limits(config, draft)
+        machine = DrafterMachine(Drafter(limits), draft.runner, vocab_size=draft.vocab_size)
+        vocabulary = draft.vocabulary
+        special_ids = sorted(vocabulary.special_ids) if vocabulary is not None else []
+        self._servicer = DrafterServicer(machine, me, special_ids)
+        self._engine: EngineThread[Output] = EngineThread(
+            "drafter-engine",
+            machine,
+            deliver=self._servicer.deliver,
+            died=exit_when_engine_dies,
+            core=core,
+            num_threads=config.drafter.threads,
+        )
+        self._servicer.engine = self._engine
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        drafter_pb2_grpc.add_DrafterServiceServicer_to_server(self._servicer, server)
+
+    def start(self) -> None:
+        self._engine.start()
+
+    async def stop(self) -> None:
+        await asyncio.to_thread(self._engine.stop)
+
+
+def _limits(config: SsdConfig, draft: LoadedModel) -> DrafterLimits:
+    drafter = config.drafter
+    return DrafterLimits(
+        context_len=draft.context_len,
+        kv_slots=drafter.kv_slots,
+        growth=GrowthLimits(
+            num_candidates=drafter.candidates,
+            frontier=drafter.frontier,
+            urgent_frontier=drafter.frontier_while_waiting,
+            max_depth=drafter.max_depth,
+            min_reach=drafter.min_reach,
+        ),
+        chain=chain_limits(drafter.sd_depth),
+        max_rows=drafter.max_rows,
+    )

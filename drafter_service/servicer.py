@@ -1,0 +1,133 @@
+"""The drafter's end of `Speculate`: decode, post to the engine, encode.
+
+A stream is one verifier; its sessions are known by the stream's name and go when it ends. The
+engine never waits for a stream: one that falls behind is cut off.
+"""
+
+import asyncio
+import itertools
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import structlog
+
+from drafter_service.machine import DrafterMachine
+from ssd.core.drafter import Output, ToVerifier
+from ssd.core.errors import ProtocolError
+from ssd.core.messages import Close, Commit, Open, Rates
+from ssd.engine.engine_thread import EngineThread
+from ssd.v1 import drafter_pb2, drafter_pb2_grpc
+from ssd.wire.accepted_stream import run_accepted
+from ssd.wire.envelopes import (
+    DrafterOrder,
+    DrafterReport,
+    Hello,
+    Ping,
+    Pong,
+    decode_drafter_order,
+    encode_drafter_reports,
+)
+from ssd.wire.hello import Capabilities, decode_hello, encode_hello
+from ssd.wire.outbox import Outbox, OutboxOverflow
+
+_BOUND = 4096  # reports that may wait for one verifier
+log = structlog.get_logger()
+
+
+class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
+    """All streams of one drafter; everything but `deliver` runs on the event loop."""
+
+    def __init__(
+        self, machine: DrafterMachine, me: Capabilities, special_token_ids: Sequence[int]
+    ) -> None:
+        self.engine: EngineThread[Output]
+        self.num_dropped = 0
+        self._machine = machine
+        self._me = me
+        self._special_token_ids = tuple(special_token_ids)
+        self._numbers = itertools.count(1)
+        self._outboxes: dict[str, Outbox[DrafterReport]] = {}
+        self._loop = asyncio.get_running_loop()
+
+    def deliver(self, outputs: list[Output]) -> None:
+        """Take the engine's outputs; called on its thread."""
+        self._loop.call_soon_threadsafe(self._route, outputs)
+
+    async def Speculate(  # noqa: N802 (the name is the protocol's)
+        self, requests: AsyncIterator[drafter_pb2.SpeculateRequest], context: Any
+    ) -> None:
+        peer = f"v{next(self._numbers)}"
+        outbox: Outbox[DrafterReport] = Outbox(_BOUND)
+        self._outboxes[peer] = outbox
+        outbox.put([encode_hello(self._me)])
+        try:
+            await run_accepted(
+                requests,
+                context,
+                outbox,
+                take=lambda request: self._take_request(peer, request),
+                encode=encode_drafter_reports,
+            )
+        finally:
+            del self._outboxes[peer]
+            self.engine.post(lambda: self._machine.core.peer_lost(peer))
+            log.info("verifier left", peer=peer)
+
+    def _take_request(self, peer: str, request: drafter_pb2.SpeculateRequest) -> None:
+        for message in request.orders:
+            try:
+                order = decode_drafter_order(message)
+            except ProtocolError as error:
+                self.num_dropped += 1
+                log.warning("order dropped", peer=peer, reason=str(error))
+                continue
+            if order is not None:
+                self._take(peer, order)
+
+    def _take(self, peer: str, order: DrafterOrder) -> None:
+        core = self._machine.core
+        match order:
+            case Open():
+                self.engine.post(lambda: core.open(order, peer=peer))
+            case Commit():
+                self.engine.post(lambda: core.commit(order, peer=peer))
+            case Close():
+                self.engine.post(lambda: core.close(order, peer=peer))
+            case Rates():
+                self.engine.post(lambda: core.rates_updated(order))
+            case Ping():
+                pong = Pong(
+                    number=order.number,
+                    num_steps=core.num_steps,
+                    num_sessions=len(core.sessions),
+                )
+                self._outboxes[peer].put([pong])
+            case Hello():
+                self._greet(peer, decode_hello(order))
+
+    def _greet(self, peer: str, target: Capabilities) -> None:
+        """Learn which ids mean something else to this target, or nothing."""
+        banned = list(range(target.vocab_size, self._me.vocab_size))
+        if target.special_digest != self._me.special_digest:
+            log.warning("special tokens differ and are not drafted", peer=peer)
+            banned += self._special_token_ids
+        if banned:
+            self.engine.post(lambda: self._machine.ban(banned))
+        log.info("verifier attached", peer=peer, target=target.model_name)
+
+    def _route(self, outputs: list[Output]) -> None:
+        """One wire message per engine step and stream."""
+        by_peer: defaultdict[str, list[DrafterReport]] = defaultdict(list)
+        for output in outputs:
+            if isinstance(output, ToVerifier):
+                by_peer[output.peer].append(output.message)
+        for peer, reports in by_peer.items():
+            outbox = self._outboxes.get(peer)
+            if outbox is None:
+                continue
+            try:
+                outbox.put(reports)
+            except OutboxOverflow:
+                log.warning("verifier reads too slowly", peer=peer)
+                outbox.close()

@@ -1,0 +1,198 @@
+"""The Python client.
+
+with Client("127.0.0.1:50050") as client:
+    generation = client.generate("Once upon a time", Options(max_tokens=64, temperature=0.0))
+    for piece in generation:
+        print(piece.text, end="", flush=True)
+    print(generation.completion.acceptance)
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+
+from ssd.core import errors
+from ssd.core.messages import FinishReason
+from ssd.core.mode import Mode
+from ssd.core.rounds import GrowthSpan, RoundRecord
+from ssd.v1 import (
+    generation_pb2,
+    generation_pb2_grpc,
+    registry_pb2,
+    registry_pb2_grpc,
+)
+from ssd.wire.codec import MODES, decode_finish_reason, decode_mode, decode_round, decode_spans
+from ssd.wire.status import error_of_call
+
+_SHORT_CALL_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to generate; None leaves a value to the server."""
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    mode: Mode | None = None
+    request_id: str | None = None
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+    include_rounds: bool = False
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What came in one message; the text holds whole characters only."""
+
+    text: str
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """How a generation ended, and its figures (`ssd.core.rounds` defines the words)."""
+
+    request_id: str
+    finish_reason: FinishReason
+    num_prompt_tokens: int
+    num_completion_tokens: int
+    seed: int
+    mode: Mode
+    exactness: str
+    figures: generation_pb2.SpeculationFigures
+    rounds: tuple[RoundRecord, ...]
+    growth: tuple[GrowthSpan, ...]
+
+
+class Generation:
+    """A stream of pieces; `completion` is there once it has been read to its end."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+        self._completion: Completion | None = None
+
+    @property
+    def completion(self) -> Completion:
+        if self._completion is None:
+            raise RuntimeError("the generation has not been read to its end")
+        return self._completion
+
+    def __iter__(self) -> Iterator[Piece]:
+        """Raises an error of `ssd.core.errors` when the server refuses or fails."""
+        try:
+            for response in self._call:
+                if response.HasField("delta"):
+                    yield Piece(response.delta.text, tuple(response.delta.token_ids))
+                else:
+                    self._completion = _completion(response.complete)
+        except grpc.RpcError as error:
+            raise error_of_call(error) from error
+
+    def cancel(self) -> None:
+        """Stop generating; the server frees what it held."""
+        self._call.cancel()
+
+
+class Client:
+    """A connection to a coordinator; `with` closes it."""
+
+    def __init__(self, address: str) -> None:
+        self._channel = grpc.insecure_channel(address)
+        self._generation = generation_pb2_grpc.GenerationServiceStub(self._channel)
+        self._registry = registry_pb2_grpc.RegistryServiceStub(self._channel)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def generate(self, prompt: str | Sequence[int], options: Options | None = None) -> Generation:
+        """Start generating from a text or from token ids."""
+        chosen = options or Options()
+        call = self._generation.Generate(_request(prompt, chosen), timeout=chosen.timeout_s)
+        return Generation(call)
+
+    def model_info(self) -> generation_pb2.GetModelInfoResponse:
+        """Raises Unavailable while no verifier is attached."""
+        try:
+            request = generation_pb2.GetModelInfoRequest()
+            info: generation_pb2.GetModelInfoResponse = self._generation.GetModelInfo(
+                request, timeout=_SHORT_CALL_S
+            )
+            return info
+        except grpc.RpcError as error:
+            raise error_of_call(error) from error
+
+    def cancel(self, request_id: str) -> None:
+        """Raises UnknownSession when no such request runs."""
+        try:
+            request = generation_pb2.CancelRequest(request_id=request_id)
+            self._generation.Cancel(request, timeout=_SHORT_CALL_S)
+        except grpc.RpcError as error:
+            raise error_of_call(error) from error
+
+    def status(self) -> registry_pb2.GetStatusResponse:
+        """Which workers and sessions there are; raises errors.Unavailable without a server."""
+        try:
+            status: registry_pb2.GetStatusResponse = self._registry.GetStatus(
+                registry_pb2.GetStatusRequest(), timeout=_SHORT_CALL_S
+            )
+            return status
+        except grpc.RpcError as error:
+            raise error_of_call(error) from error
+
+
+def _request(prompt: str | Sequence[int], options: Options) -> generation_pb2.GenerateRequest:
+    try:
+        request = generation_pb2.GenerateRequest(
+            max_tokens=options.max_tokens,
+            temperature=options.temperature,
+            top_p=options.top_p,
+            top_k=options.top_k,
+            min_p=options.min_p,
+            seed=options.seed,
+            mode=MODES[options.mode] if options.mode is not None else None,
+            request_id=options.request_id,
+            stop_token_ids=options.stop_token_ids,
+            ignore_eos=options.ignore_eos,
+            include_rounds=options.include_rounds,
+        )
+        if isinstance(prompt, str):
+            request.text = prompt
+        else:
+            request.token_ids.token_ids.extend(prompt)
+    except ValueError as error:  # a number that its field cannot hold
+        raise errors.InvalidRequest(str(error)) from error
+    return request
+
+
+def _completion(message: generation_pb2.Complete) -> Completion:
+    return Completion(
+        request_id=message.request_id,
+        finish_reason=decode_finish_reason(message.finish_reason),
+        num_prompt_tokens=message.usage.prompt_tokens,
+        num_completion_tokens=message.usage.completion_tokens,
+        seed=message.seed,
+        mode=decode_mode(message.mode),
+        exactness=message.exactness,
+        figures=message.figures,
+        rounds=tuple(decode_round(each) for each in message.rounds),
+        growth=decode_spans(message.growth),
+    )

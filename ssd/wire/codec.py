@@ -1,0 +1,307 @@
+"""Core values to protobuf and back. Nothing further in sees protobuf.
+
+Decoding checks shapes, since a peer's columns may not match each other; what a field may hold
+beyond that is the core's business.
+"""
+
+from collections.abc import Sequence
+
+from ssd.core.errors import InvalidRequest, ProtocolError
+from ssd.core.expansion import Expansion
+from ssd.core.ids import Epoch, PrefixKey, SessionId
+from ssd.core.messages import (
+    Close,
+    Commit,
+    Finished,
+    FinishReason,
+    Grow,
+    Need,
+    Open,
+    Rates,
+    Refused,
+)
+from ssd.core.mode import Mode
+from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord
+from ssd.core.sampling_params import SamplingParams
+from ssd.v1 import common_pb2, drafter_pb2, verifier_pb2
+
+MODES = {
+    Mode.SSD: common_pb2.MODE_SSD,
+    Mode.SD: common_pb2.MODE_SD,
+    Mode.AR: common_pb2.MODE_AR,
+}
+FINISH_REASONS = {
+    FinishReason.STOP: common_pb2.FINISH_REASON_STOP,
+    FinishReason.LENGTH: common_pb2.FINISH_REASON_LENGTH,
+}
+LOOKUPS = {
+    Lookup.HIT: common_pb2.LOOKUP_HIT,
+    Lookup.MISS_ABSENT: common_pb2.LOOKUP_MISS_ABSENT,
+    Lookup.MISS_KEY: common_pb2.LOOKUP_MISS_KEY,
+    Lookup.MISS_LATE: common_pb2.LOOKUP_MISS_LATE,
+    Lookup.LAST: common_pb2.LOOKUP_LAST,
+}
+_MODES_BACK: dict[int, Mode] = {number: mode for mode, number in MODES.items()}
+_FINISH_REASONS_BACK: dict[int, FinishReason] = {
+    number: reason for reason, number in FINISH_REASONS.items()
+}
+_LOOKUPS_BACK: dict[int, Lookup] = {number: lookup for lookup, number in LOOKUPS.items()}
+
+
+def decode_mode(number: int) -> Mode:
+    """Raises ProtocolError for a mode this version does not know."""
+    if number not in _MODES_BACK:
+        raise ProtocolError(f"unknown mode {number}")
+    return _MODES_BACK[number]
+
+
+def decode_finish_reason(number: int) -> FinishReason:
+    """Raises ProtocolError for a reason this version does not know."""
+    if number not in _FINISH_REASONS_BACK:
+        raise ProtocolError(f"unknown finish reason {number}")
+    return _FINISH_REASONS_BACK[number]
+
+
+def encode_open(opening: Open) -> common_pb2.Open:
+    params = opening.params
+    return common_pb2.Open(
+        session_id=opening.session_id,
+        epoch=opening.epoch,
+        token_ids=opening.token_ids,
+        prompt_len=opening.prompt_len,
+        max_len=opening.max_len,
+        sampling=common_pb2.Sampling(
+            temperature=params.temperature,
+            top_k=params.top_k,
+            top_p=params.top_p,
+            min_p=params.min_p,
+            seed=params.seed,
+        ),
+        stop_token_ids=sorted(opening.stop_token_ids),
+        mode=MODES[opening.mode],
+    )
+
+
+def decode_open(message: common_pb2.Open) -> Open:
+    """Raises ProtocolError when the sampling values are outside their limits."""
+    sampling = message.sampling
+    try:
+        params = SamplingParams(
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
+            min_p=sampling.min_p,
+            seed=sampling.seed,
+        )
+    except InvalidRequest as error:
+        raise ProtocolError(f"session {message.session_id}: {error}") from error
+    return Open(
+        session_id=SessionId(message.session_id),
+        epoch=Epoch(message.epoch),
+        token_ids=tuple(message.token_ids),
+        prompt_len=message.prompt_len,
+        max_len=message.max_len,
+        params=params,
+        stop_token_ids=frozenset(message.stop_token_ids),
+        mode=decode_mode(message.mode),
+    )
+
+
+def encode_close(message: Close) -> common_pb2.Close:
+    return common_pb2.Close(session_id=message.session_id, epoch=message.epoch)
+
+
+def decode_close(message: common_pb2.Close) -> Close:
+    return Close(SessionId(message.session_id), Epoch(message.epoch))
+
+
+def encode_commit(message: Commit) -> common_pb2.Commit:
+    encoded = common_pb2.Commit(
+        session_id=message.session_id,
+        epoch=message.epoch,
+        base_len=message.base_len,
+        base_key=message.base_key,
+        token_ids=message.token_ids,
+    )
+    if message.record is not None:
+        encoded.record.CopyFrom(encode_round(message.record))
+    if message.growth:
+        encoded.growth.CopyFrom(encode_spans(message.growth))
+    return encoded
+
+
+def decode_commit(message: common_pb2.Commit) -> Commit:
+    """Raises ProtocolError when columns differ in length."""
+    return Commit(
+        session_id=SessionId(message.session_id),
+        epoch=Epoch(message.epoch),
+        base_len=message.base_len,
+        base_key=PrefixKey(message.base_key),
+        token_ids=tuple(message.token_ids),
+        record=decode_round(message.record) if message.HasField("record") else None,
+        growth=decode_spans(message.growth),
+    )
+
+
+def encode_round(record: RoundRecord) -> common_pb2.RoundRecord:
+    return common_pb2.RoundRecord(
+        round_id=record.round_id,
+        base_len=record.base_len,
+        launch_ns=record.launch_ns,
+        end_ns=record.end_ns,
+        wait_ns=record.wait_ns,
+        num_proposed=record.num_proposed,
+        num_accepted=record.num_accepted,
+        num_tested=record.num_tested,
+        num_batch_rows=record.num_batch_rows,
+        lookup=LOOKUPS[record.lookup],
+        verified_steps=record.verified_steps,
+    )
+
+
+def decode_round(message: common_pb2.RoundRecord) -> RoundRecord:
+    """Raises ProtocolError for a lookup this version does not know."""
+    if message.lookup not in _LOOKUPS_BACK:
+        raise ProtocolError(f"unknown lookup {message.lookup}")
+    return RoundRecord(
+        round_id=message.round_id,
+        base_len=message.base_len,
+        launch_ns=message.launch_ns,
+        end_ns=message.end_ns,
+        wait_ns=message.wait_ns,
+        num_proposed=message.num_proposed,
+        num_accepted=message.num_accepted,
+        num_tested=message.num_tested,
+        num_batch_rows=message.num_batch_rows,
+        lookup=_LOOKUPS_BACK[message.lookup],
+        verified_steps=tuple(message.verified_steps),
+    )
+
+
+def encode_spans(spans: Sequence[GrowthSpan]) -> common_pb2.GrowthSpans:
+    return common_pb2.GrowthSpans(
+        steps=[span.step for span in spans],
+        base_lens=[span.base_len for span in spans],
+        start_ns=[span.start_ns for span in spans],
+        end_ns=[span.end_ns for span in spans],
+        num_rows=[span.num_rows for span in spans],
+    )
+
+
+def decode_spans(message: common_pb2.GrowthSpans) -> tuple[GrowthSpan, ...]:
+    """Raises ProtocolError when columns differ in length."""
+    columns = (
+        message.steps,
+        message.base_lens,
+        message.start_ns,
+        message.end_ns,
+        message.num_rows,
+    )
+    if len({len(column) for column in columns}) != 1:
+        raise ProtocolError("the columns of growth spans differ in length")
+    return tuple(GrowthSpan(*row) for row in zip(*columns, strict=True))
+
+
+def encode_finished(message: Finished) -> verifier_pb2.Finished:
+    return verifier_pb2.Finished(
+        session_id=message.session_id,
+        epoch=message.epoch,
+        total_len=message.total_len,
+        reason=FINISH_REASONS[message.reason],
+    )
+
+
+def decode_finished(message: verifier_pb2.Finished) -> Finished:
+    return Finished(
+        session_id=SessionId(message.session_id),
+        epoch=Epoch(message.epoch),
+        total_len=message.total_len,
+        reason=decode_finish_reason(message.reason),
+    )
+
+
+def encode_refused(message: Refused) -> common_pb2.Refused:
+    return common_pb2.Refused(
+        session_id=message.session_id,
+        epoch=message.epoch,
+        kind=message.kind,
+        message=message.message,
+    )
+
+
+def decode_refused(message: common_pb2.Refused) -> Refused:
+    return Refused(
+        SessionId(message.session_id), Epoch(message.epoch), message.kind, message.message
+    )
+
+
+def encode_grow(message: Grow) -> drafter_pb2.Grow:
+    expansions = message.expansions
+    encoded = drafter_pb2.Grow(
+        session_id=message.session_id,
+        epoch=message.epoch,
+        base_len=message.base_len,
+        keys=[each.key for each in expansions],
+        positions=[each.position for each in expansions],
+        num_candidates=[len(each.token_ids) for each in expansions],
+        steps=[each.step for each in expansions],
+        token_ids=[token_id for each in expansions for token_id in each.token_ids],
+        estimates=[estimate for each in expansions for estimate in each.estimates],
+        is_exhausted=message.is_exhausted,
+    )
+    if message.spans:
+        encoded.spans.CopyFrom(encode_spans(message.spans))
+    return encoded
+
+
+def decode_grow(message: drafter_pb2.Grow) -> Grow:
+    """Raises ProtocolError when columns differ in length or candidates are miscounted."""
+    heads = (message.keys, message.positions, message.num_candidates, message.steps)
+    num_candidates = sum(message.num_candidates)
+    if len({len(column) for column in heads}) != 1:
+        raise ProtocolError("the columns of expansions differ in length")
+    if not len(message.token_ids) == len(message.estimates) == num_candidates:
+        raise ProtocolError(
+            f"{num_candidates} candidates announced, {len(message.token_ids)} tokens and "
+            f"{len(message.estimates)} estimates sent"
+        )
+    return Grow(
+        session_id=SessionId(message.session_id),
+        epoch=Epoch(message.epoch),
+        base_len=message.base_len,
+        expansions=_decode_expansions(message),
+        is_exhausted=message.is_exhausted,
+        spans=decode_spans(message.spans),
+    )
+
+
+def _decode_expansions(message: drafter_pb2.Grow) -> tuple[Expansion, ...]:
+    token_ids, estimates = tuple(message.token_ids), tuple(message.estimates)
+    expansions = []
+    start = 0
+    heads = zip(message.keys, message.positions, message.num_candidates, message.steps, strict=True)
+    for key, position, count, step in heads:
+        end = start + count
+        expansions.append(
+            Expansion(PrefixKey(key), position, token_ids[start:end], estimates[start:end], step)
+        )
+        start = end
+    return tuple(expansions)
+
+
+def encode_need(message: Need) -> drafter_pb2.Need:
+    return drafter_pb2.Need(
+        session_id=message.session_id, epoch=message.epoch, from_len=message.from_len
+    )
+
+
+def decode_need(message: drafter_pb2.Need) -> Need:
+    return Need(SessionId(message.session_id), Epoch(message.epoch), message.from_len)
+
+
+def encode_rates(message: Rates) -> drafter_pb2.Rates:
+    return drafter_pb2.Rates(tests=message.tests, matches=message.matches)
+
+
+def decode_rates(message: drafter_pb2.Rates) -> Rates:
+    return Rates(tuple(message.tests), tuple(message.matches))

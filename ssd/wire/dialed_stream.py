@@ -1,0 +1,185 @@
+"""The dialing end of a stream between two services, kept up until it is cancelled.
+
+Both streams of the project work alike: hello both ways, then batches of orders out and of reports
+in, and a heartbeat. A peer that says nothing for `peer_dead_s` counts as dead; the stream is
+dropped and dialed again. What was in flight is lost with it: the sessions' owner opens them anew.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import grpc
+import grpc.aio
+
+from ssd.core.errors import ProtocolError
+from ssd.v1 import common_pb2
+from ssd.wire.channels import open_channel
+from ssd.wire.hello import Capabilities, decode_hello
+from ssd.wire.outbox import Outbox, OutboxOverflow
+
+Order = TypeVar("Order")
+Report = TypeVar("Report")
+Heard = TypeVar("Heard", contravariant=True)
+_FIRST_RETRY_S = 0.1
+_LAST_RETRY_S = 1.0
+
+
+class PeerSilent(Exception):
+    """Nothing was heard from the peer for too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTimeouts:
+    """Seconds: between heartbeats, until silence means death, and for the first hello."""
+
+    heartbeat_s: float
+    peer_dead_s: float
+    connect_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StreamKind(Generic[Order, Report]):
+    """What differs between the two streams: the call and the envelopes."""
+
+    open_call: Callable[[grpc.aio.Channel], Any]
+    encode: Callable[[Iterable[Order]], Any]
+    decode: Callable[[Any], Report | None]
+    bound: int  # orders that may wait before the peer counts as too slow
+
+
+class Listener(Protocol[Heard]):
+    """Who cares about one dialed stream. All calls come from the stream's event loop."""
+
+    def attached(self, peer: Capabilities) -> None:
+        """The peer said hello. Raises ProtocolError to refuse it."""
+
+    def received(self, report: Heard) -> None:
+        """A report other than hello and pong arrived."""
+
+    def lost(self, reason: str) -> None:
+        """The stream ended, or could not be opened; it will be dialed again."""
+
+
+class DialedStream(Generic[Order, Report]):
+    """One stream to one address. `run` keeps it up; `send` never waits."""
+
+    def __init__(
+        self,
+        address: str,
+        kind: StreamKind[Order, Report],
+        listener: Listener[Report],
+        *,
+        hello: common_pb2.Hello,
+        timeouts: StreamTimeouts,
+    ) -> None:
+        self.address = address
+        self.num_dropped = 0  # malformed reports
+        self.peer_steps = 0  # the peer engine's step counter, from its heartbeats
+        self.is_attached = False
+        self._kind = kind
+        self._listener = listener
+        self._hello = hello
+        self._timeouts = timeouts
+        self._outbox: Outbox[Any] | None = None
+        self._heard_at = 0.0
+
+    def send(self, orders: Iterable[Order]) -> None:
+        """Queue orders; without a stream, or when the peer is too slow, they are lost with it."""
+        if self._outbox is None:
+            return
+        try:
+            self._outbox.put(orders)
+        except OutboxOverflow:
+            self._outbox.close()
+            self._outbox = None
+
+    async def run(self) -> None:
+        """Dial, serve, and dial again, until cancelled."""
+        retry_s = _FIRST_RETRY_S
+        while True:
+            reason = await self._attempt()
+            retry_s = _FIRST_RETRY_S if self.is_attached else min(2 * retry_s, _LAST_RETRY_S)
+            self.is_attached = False
+            self._outbox = None
+            self._listener.lost(reason)
+            await asyncio.sleep(retry_s)
+
+    async def _attempt(self) -> str:
+        """One stream from hello to end; why it ended."""
+        try:
+            async with open_channel(self.address) as channel:
+                await self._serve(channel)
+        except ExceptionGroup as group:
+            return _reason(group)
+        return "the peer ended the stream"
+
+    async def _serve(self, channel: grpc.aio.Channel) -> None:
+        call = self._kind.open_call(channel)
+        outbox: Outbox[Any] = Outbox(self._kind.bound)
+        outbox.put([self._hello])
+        self._heard_at = asyncio.get_running_loop().time()
+        async with asyncio.TaskGroup() as tasks:
+            helpers = [
+                tasks.create_task(self._write(call, outbox)),
+                tasks.create_task(self._beat(outbox)),
+            ]
+            try:
+                await self._read(call, outbox)
+            finally:
+                for helper in helpers:
+                    helper.cancel()
+                call.cancel()
+
+    async def _read(self, call: Any, outbox: Outbox[Any]) -> None:
+        async for response in call:
+            self._heard_at = asyncio.get_running_loop().time()
+            for message in response.reports:
+                try:
+                    report = self._kind.decode(message)
+                except ProtocolError:
+                    self.num_dropped += 1
+                    continue
+                self._take(report, outbox)
+
+    def _take(self, report: Report | None, outbox: Outbox[Any]) -> None:
+        if isinstance(report, common_pb2.Hello):
+            self._greet(report, outbox)
+        elif isinstance(report, common_pb2.Pong):
+            self.peer_steps = report.num_steps
+        elif report is not None and self.is_attached:
+            self._listener.received(report)
+
+    def _greet(self, hello: common_pb2.Hello, outbox: Outbox[Any]) -> None:
+        peer = decode_hello(hello)
+        self._outbox = outbox
+        self.is_attached = True
+        self._listener.attached(peer)
+
+    async def _write(self, call: Any, outbox: Outbox[Any]) -> None:
+        async for batch in outbox.batches():
+            await call.write(self._kind.encode(batch))
+        raise PeerSilent(f"{self.address} reads too slowly")
+
+    async def _beat(self, outbox: Outbox[Any]) -> None:
+        number = 0
+        while True:
+            limit_s = self._timeouts.peer_dead_s if self.is_attached else self._timeouts.connect_s
+            silent_s = asyncio.get_running_loop().time() - self._heard_at
+            if silent_s > limit_s:
+                raise PeerSilent(f"nothing heard from {self.address} for {silent_s:.1f} s")
+            if self.is_attached:
+                number += 1
+                outbox.put([common_pb2.Ping(number=number)])
+            await asyncio.sleep(self._timeouts.heartbeat_s)
+
+
+def _reason(group: ExceptionGroup) -> str:
+    """Why a stream ended; what cannot be named is a bug and goes on as it is."""
+    error = group.exceptions[0]
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f"{error.code().name}: {error.details()}"
+    if isinstance(error, ProtocolError | PeerSilent | OutboxOverflow | OSError):
+        return str(error)
+    raise group

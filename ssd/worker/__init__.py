@@ -1,0 +1,1 @@
+"""What the drafter's and the verifier's processes share: a model, an engine, a server, a place."""

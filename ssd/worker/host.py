@@ -1,0 +1,113 @@
+"""A worker's process from ready to stopped: server, health, registration, engine.
+
+load the model ──▶ serve (health SERVING) ──▶ register, again and again ──▶ stop: NOT_SERVING,
+                                                                             server, engine
+"""
+
+import asyncio
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import grpc.aio
+import structlog
+from grpc_health.v1 import health, health_pb2_grpc
+from grpc_health.v1.health_pb2 import HealthCheckResponse
+
+from ssd.v1 import registry_pb2
+from ssd.wire.channels import make_server
+from ssd.wire.hello import Capabilities, encode_hello
+from ssd.wire.ports import bind
+from ssd.wire.registration import keep_registered
+
+ENGINE_DIED_EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
+log = structlog.get_logger()
+
+
+class WorkerService(Protocol):
+    """What a drafter or a verifier puts into the process."""
+
+    def add_to(self, server: grpc.aio.Server) -> None: ...
+
+    def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Who the worker is and where it stands; `core` is the CPU core of its engine thread."""
+
+    name: str
+    role: registry_pb2.Role
+    host: str
+    port: int
+    node: str
+    device: str
+    core: int | None
+    coordinators: tuple[str, ...]
+
+
+async def host_worker(
+    service: WorkerService,
+    place: Place,
+    me: Capabilities,
+    *,
+    stop: asyncio.Event,
+    ready: Callable[[str], None],
+) -> None:
+    """Serve until `stop` is set; `ready(address)` once clients can connect.
+
+    Raises:
+        ConfigError: the port is taken.
+    """
+    server = make_server()
+    service.add_to(server)
+    vitals = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(vitals, server)
+    address = bind(server, place.host, place.port)
+    service.start()
+    await server.start()
+    await vitals.set("", HealthCheckResponse.SERVING)
+    registering = asyncio.create_task(
+        keep_registered(_card(place, address, me), place.coordinators, report=_report)
+    )
+    log.info("worker ready", worker=place.name, address=address, model=me.model_name)
+    ready(address)
+    await stop.wait()
+    registering.cancel()
+    await vitals.set("", HealthCheckResponse.NOT_SERVING)
+    await server.stop(grace=0)
+    await service.stop()
+    await asyncio.gather(registering, return_exceptions=True)
+
+
+def exit_when_engine_dies(error: BaseException) -> None:
+    """A worker without an engine must not look alive: end the process, whatever else runs in it."""
+    traceback.print_exception(error, file=sys.stderr)
+    sys.stderr.flush()
+    os._exit(ENGINE_DIED_EXIT_CODE)
+
+
+def coordinators_of(addresses: Sequence[str], host: str, port: int) -> tuple[str, ...]:
+    """The configured coordinators, or the one of this configuration."""
+    return tuple(addresses) or (f"{host}:{port}",)
+
+
+def _card(place: Place, address: str, me: Capabilities) -> registry_pb2.Worker:
+    return registry_pb2.Worker(
+        name=place.name,
+        role=place.role,
+        address=address,
+        hello=encode_hello(me),
+        node=place.node,
+        device=place.device,
+        process_id=os.getpid(),
+    )
+
+
+def _report(address: str, words: str) -> None:
+    log.info("registration", coordinator=address, result=words)

@@ -1,0 +1,77 @@
+"""Loading the model of a role as the configuration names it, and saying what it is."""
+
+import uuid
+
+import torch
+
+from ssd.config import SsdConfig, resolve_model
+from ssd.core.errors import ConfigError
+from ssd.engine.loading import LoadedModel, LoadOptions, RunnerChoice, load_model
+from ssd.wire.hello import Capabilities
+
+
+def load_target(config: SsdConfig) -> LoadedModel:
+    """Raises ConfigError or ModelRefused with a sentence."""
+    models = config.models
+    return _load(config, resolve_model(models.target, role="target"), models.target_dtype, None)
+
+
+def load_draft(config: SsdConfig) -> LoadedModel:
+    """The draft model, or the target's first layers where the configuration asks for those."""
+    models = config.models
+    name = (
+        resolve_model(models.draft, role="draft")
+        if models.draft_layers is None
+        else resolve_model(models.target, role="target")
+    )
+    return _load(config, name, models.draft_dtype, models.draft_layers)
+
+
+def capabilities_of(loaded: LoadedModel, *, dtype: str) -> Capabilities:
+    """What a worker with this model says of itself.
+
+    Raises:
+        ConfigError: the model has no tokenizer that could be compared.
+    """
+    if loaded.vocabulary is None:
+        raise ConfigError(f"{loaded.name} has no tokenizer.json, so its ids cannot be compared")
+    return Capabilities(
+        instance_id=uuid.uuid4().hex,
+        model_name=loaded.name,
+        fingerprint=str(loaded.fingerprint),
+        vocabulary_digest=loaded.vocabulary.digest,
+        special_digest=loaded.vocabulary.special_digest,
+        vocab_size=loaded.vocab_size,
+        context_len=loaded.context_len,
+        eos_token_ids=loaded.eos_token_ids,
+        dtype=dtype,
+    )
+
+
+def tokenizer_json(loaded: LoadedModel) -> str:
+    """The model's tokenizer, for a coordinator that has no model files.
+
+    Raises:
+        ConfigError: the model has none of the `tokenizers` library.
+    """
+    if loaded.vocabulary is None or loaded.vocabulary.tokenizer is None:
+        raise ConfigError(f"{loaded.name} has no tokenizer.json, so it cannot serve text")
+    return str(loaded.vocabulary.tokenizer.to_str())
+
+
+def device_of(config: SsdConfig) -> str:
+    """The torch device the configuration means on this machine."""
+    if config.models.device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return config.models.device
+
+
+def _load(config: SsdConfig, name: str, dtype: str, num_layers: int | None) -> LoadedModel:
+    return load_model(
+        name,
+        dtype=dtype,
+        device=device_of(config),
+        offline=config.models.hub_offline,
+        trust_remote_code=config.models.trust_remote_code,
+        options=LoadOptions(layers=num_layers, runner=RunnerChoice(config.models.runner)),
+    )

@@ -1,0 +1,24 @@
+"""`python -m verifier_service`: a verifier without Ray."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+
+from ssd.cli.process import run_process
+from ssd.config import SsdConfig
+from verifier_service.process import place_of, run_verifier
+
+
+async def _run(
+    config: SsdConfig, name: str, stop: asyncio.Event, ready: Callable[[str], None]
+) -> None:
+    device = f"process:{os.getpid()}"
+    place = place_of(config, name=name, node=socket.gethostname(), device=device, core=None)
+    await run_verifier(config, place, stop=stop, ready=ready)
+
+
+if __name__ == "__main__":
+    run_process(
+        _run, default_name="verifier-0", help_text="Run a verifier until it is told to stop."
+    )

@@ -1,0 +1,115 @@
+"""The verifier's streams to its drafters: one to each that the coordinator assigned."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from ssd.core.errors import ProtocolError
+from ssd.core.messages import Grow, Need, Refused
+from ssd.core.verifier import Output, ToDrafter
+from ssd.v1 import drafter_pb2_grpc
+from ssd.wire.dialed_stream import DialedStream, StreamKind, StreamTimeouts
+from ssd.wire.envelopes import (
+    DrafterOrder,
+    DrafterReport,
+    decode_drafter_report,
+    encode_drafter_orders,
+)
+from ssd.wire.hello import Capabilities, encode_hello, why_not_a_pair
+from verifier_service.machine import VerifierMachine
+
+_BOUND = 256  # orders that may wait for a drafter before it is let go
+_KIND: StreamKind[DrafterOrder, DrafterReport] = StreamKind(
+    open_call=lambda channel: drafter_pb2_grpc.DrafterServiceStub(channel).Speculate(),
+    encode=encode_drafter_orders,
+    decode=decode_drafter_report,
+    bound=_BOUND,
+)
+log = structlog.get_logger()
+
+Post = Callable[[Callable[[], list[Output]]], None]
+
+
+class DrafterLinks:
+    """One dialed stream per assigned drafter; lives on the event loop."""
+
+    def __init__(
+        self,
+        machine: VerifierMachine,
+        post: Post,
+        *,
+        me: Capabilities,
+        timeouts: StreamTimeouts,
+    ) -> None:
+        self._machine = machine
+        self._post = post
+        self._me = me
+        self._timeouts = timeouts
+        self._links: dict[str, _DrafterLink] = {}
+
+    def assign(self, addresses: Iterable[str]) -> None:
+        """Dial those that are new, let go of those that are not named."""
+        wanted = set(addresses)
+        for address in self._links.keys() - wanted:
+            self._links.pop(address).close()
+        for address in wanted - self._links.keys():
+            self._links[address] = _DrafterLink(address, self)
+
+    def send(self, outputs: Iterable[ToDrafter]) -> None:
+        """Pass on orders, one wire message per drafter."""
+        orders = list(outputs)
+        for address, link in self._links.items():
+            mine = [each.message for each in orders if each.drafter_id in (None, address)]
+            if mine:
+                link.stream.send(mine)
+
+    async def close(self) -> None:
+        tasks = [link.close() for link in self._links.values()]
+        self._links.clear()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _DrafterLink:
+    """Listens to one drafter and turns what it says into events of the core."""
+
+    def __init__(self, address: str, links: DrafterLinks) -> None:
+        self.address = address
+        self._links = links
+        self._core = links._machine.core
+        self._is_up = False
+        self.stream: DialedStream[DrafterOrder, DrafterReport] = DialedStream(
+            address, _KIND, self, hello=encode_hello(links._me), timeouts=links._timeouts
+        )
+        self._task = asyncio.create_task(self.stream.run())
+
+    def close(self) -> asyncio.Task[None]:
+        self._task.cancel()
+        self.lost("no longer assigned")
+        return self._task
+
+    def attached(self, peer: Capabilities) -> None:
+        reason = why_not_a_pair(peer, self._links._me)
+        if reason is not None:
+            raise ProtocolError(reason)
+        self._is_up = True
+        log.info("drafter attached", address=self.address, draft=peer.model_name)
+        self._links._post(lambda: self._core.drafter_attached(self.address))
+
+    def received(self, report: DrafterReport) -> None:
+        match report:
+            case Grow():
+                self._links._post(lambda: self._grow(report))
+            case Need():
+                self._links._post(lambda: self._core.need(report, drafter_id=self.address))
+            case Refused():
+                self._links._post(lambda: self._core.drafter_refused(report))
+
+    def lost(self, reason: str) -> None:
+        if self._is_up:
+            self._is_up = False
+            log.warning("drafter lost", address=self.address, reason=reason)
+            self._links._post(lambda: self._core.drafter_lost(self.address))
+
+    def _grow(self, report: Grow) -> list[Output]:
+        return self._core.grow(report, now=self._links._machine.now())

@@ -1,0 +1,70 @@
+"""The verifier put together: target, core, engine thread, servicer, links to drafters."""
+
+import asyncio
+
+import grpc.aio
+
+from ssd.config import SsdConfig
+from ssd.core.price import CostModel
+from ssd.core.verifier import Output, Verifier, VerifierLimits
+from ssd.engine.engine_thread import EngineThread
+from ssd.engine.loading import LoadedModel
+from ssd.v1 import verifier_pb2_grpc
+from ssd.wire.dialed_stream import StreamTimeouts
+from ssd.wire.hello import Capabilities
+from ssd.worker.host import exit_when_engine_dies
+from ssd.worker.model import tokenizer_json
+from ssd.worker.warm_up import measure_forwards
+from verifier_service.drafter_links import DrafterLinks
+from verifier_service.machine import VerifierMachine
+from verifier_service.servicer import VerifierServicer
+
+
+class VerifierService:
+    """Made inside a running event loop; see `ssd.worker.host.WorkerService`."""
+
+    def __init__(
+        self, config: SsdConfig, target: LoadedModel, me: Capabilities, *, core: int | None
+    ) -> None:
+        cost = CostModel(measure_forwards(target.runner, context_len=target.context_len))
+        machine = VerifierMachine(Verifier(_limits(config, target), cost), target.runner)
+        self._servicer = VerifierServicer(machine, me, tokenizer_json(target))
+        self._engine: EngineThread[Output] = EngineThread(
+            "verifier-engine",
+            machine,
+            deliver=self._servicer.deliver,
+            died=exit_when_engine_dies,
+            core=core,
+            num_threads=config.verifier.threads,
+        )
+        self._links = DrafterLinks(
+            machine, self._engine.post, me=me, timeouts=_stream_timeouts(config)
+        )
+        self._servicer.engine, self._servicer.links = self._engine, self._links
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        verifier_pb2_grpc.add_VerifierServiceServicer_to_server(self._servicer, server)
+
+    def start(self) -> None:
+        self._engine.start()
+
+    async def stop(self) -> None:
+        await self._links.close()
+        await asyncio.to_thread(self._engine.stop)
+
+
+def _limits(config: SsdConfig, target: LoadedModel) -> VerifierLimits:
+    return VerifierLimits(
+        vocab_size=target.vocab_size,
+        context_len=target.context_len,
+        kv_slots=config.verifier.kv_slots,
+        max_nodes=config.verifier.max_tree_nodes,
+        max_rows=config.verifier.max_rows,
+        sd_depth=config.drafter.sd_depth,
+        sd_patience_s=config.timeouts.peer_dead_s,
+    )
+
+
+def _stream_timeouts(config: SsdConfig) -> StreamTimeouts:
+    timeouts = config.timeouts
+    return StreamTimeouts(timeouts.heartbeat_s, timeouts.peer_dead_s, timeouts.connect_s)
