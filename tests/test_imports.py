@@ -134,8 +134,10 @@ RULES = [
         forbids=lambda each: each.within("ray"),
     ),
     Rule(
-        "grpc is for ssd.wire, ssd.client, ssd.v1 and the services",
-        covers=lambda module: not module.within("ssd.wire", "ssd.client", "ssd.v1", *SERVICES),
+        "grpc is for ssd.wire, ssd.worker, ssd.client, ssd.v1 and the services",
+        covers=lambda module: not module.within(
+            *("ssd.wire", "ssd.worker", "ssd.client", "ssd.v1"), *SERVICES
+        ),
         forbids=lambda each: each.within(*GRPC),
     ),
     Rule(

@@ -22,6 +22,22 @@ Assignments = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Set one key, such as verifier.max_rows=64."),
 ]
+Address = Annotated[
+    str | None,
+    typer.Option(help="Coordinator, as HOST:PORT; default: the one that is configured."),
+]
+
+
+def coordinator_address(address: str | None) -> str:
+    """The address given, or that of the configured coordinator.
+
+    Raises:
+        ConfigError: the configuration is refused.
+    """
+    if address is not None:
+        return address
+    coordinator = configuration(None, None).coordinator
+    return f"{coordinator.host}:{coordinator.port}"
 
 
 def configuration(

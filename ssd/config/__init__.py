@@ -1,7 +1,7 @@
 """One configuration for all processes: flag > environment > file > default."""
 
 from ssd.config.embedded import resolve_model
-from ssd.config.flags import parse_assignments
+from ssd.config.flags import as_assignments, parse_assignments
 from ssd.config.loading import LoadedConfig, load_config
 from ssd.config.render import flat_values, render_example, render_origins
 from ssd.config.sections import (
@@ -29,6 +29,7 @@ __all__ = [
     "SsdConfig",
     "TimeoutsSection",
     "VerifierSection",
+    "as_assignments",
     "flat_values",
     "load_config",
     "parse_assignments",

@@ -24,7 +24,6 @@ Count = Annotated[int, Field(ge=1), _NO_BOOLEAN]
 Index = Annotated[int, Field(ge=0), _NO_BOOLEAN]
 Port = Annotated[int, Field(ge=0, le=65535), _NO_BOOLEAN]
 Seconds = Annotated[float, Field(gt=0), _NO_BOOLEAN]
-Amount = Annotated[float, Field(ge=0), _NO_BOOLEAN]
 Share = Annotated[float, Field(gt=0, le=1), _NO_BOOLEAN]
 Text = Annotated[str, Field(min_length=1)]
 Address = Annotated[str, Field(pattern=r"^\S+:\d{1,5}$", title="HOST:PORT")]
@@ -59,8 +58,8 @@ class ModelsSection(Section):
     """Number format the draft computes in; it cannot change the text."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the models run; auto takes CUDA where there is one."""
-    runner: Literal["auto", "lean", "transformers"] = "auto"
-    """Forward pass: our own lean one for the shapes it knows, or that of transformers."""
+    runner: Literal["auto", "transformers"] = "auto"
+    """Forward pass: our own lean one where the model has a shape it knows, or that of transformers."""
     hub_offline: bool = True
     """Never ask the hub: a model that is not on this machine is refused at once."""
     trust_remote_code: bool = False
@@ -92,8 +91,6 @@ class CoordinatorSection(Section):
     """Requests that wait for a session; beyond them RESOURCE_EXHAUSTED is the answer."""
     default_max_tokens: Count | None = None
     """Tokens a request may generate when it names no limit; null is what the context leaves."""
-    finished_session_ttl_s: Seconds = 60.0
-    """Seconds for which a finished session can still be read again by its request id."""
     stalled_client_timeout_s: Seconds = 60.0
     """Seconds after which a client that takes nothing is cancelled."""
 
@@ -136,10 +133,6 @@ class DrafterSection(Section):
     """Address it listens on."""
     port: Port = 0
     """Port it listens on; 0 picks a free one."""
-    required: bool = False
-    """Refuse to serve when the draft model cannot be loaded, instead of serving without drafts."""
-    growth: Literal["reach", "geometric", "uniform"] = "reach"
-    """How a draft tree fans out: by reach, or as in the paper, geometric or uniform."""
     max_depth: Count = 8
     """Tokens that it drafts ahead of the committed text, at most."""
     # With 4 candidates one round in five ended on a token not listed, with 8 one in twenty-five.
@@ -191,9 +184,6 @@ class TimeoutsSection(Section):
     # Four heartbeats: one late by a long garbage collection is no death.
     peer_dead_s: Seconds = 1.0
     """Seconds without a heartbeat after which a peer is dead."""
-    # A forward over a full prompt chunk takes seconds on a slow CPU.
-    engine_stalled_s: Seconds = 10.0
-    """Seconds with work queued and no step done after which a peer's engine is dead."""
     connect_s: Seconds = 5.0
     """Seconds that a connection to a peer may take."""
     reopen_s: Seconds = 30.0
@@ -221,10 +211,6 @@ class ClusterSection(Section):
     """Ray namespace of the named actors."""
     require_gpu: bool = False
     """Refuse to place a model on a machine without a GPU."""
-    verifier_num_cpus: Amount = 1.0
-    """CPUs that Ray reserves for the verifier."""
-    drafter_num_cpus: Amount = 1.0
-    """CPUs that Ray reserves for the drafter."""
     coordinators: tuple[Address, ...] = ()
     """Coordinators that the models register with; none means the one of section coordinator."""
 

@@ -1,15 +1,15 @@
 """The one thread of a worker that touches its model and its state machine.
 
-Everything else posts events to it and gets outputs back. It sleeps only when the machine has nothing
-to do, and then until the next event or the time the machine named; it never polls. Its death is the
-process's: a worker without an engine must not look alive.
+Everything else posts events to it and gets outputs back. It sleeps only when the machine has
+nothing to do, and then until the next event or the time the machine named; it never polls. Its death
+is the process's: a worker without an engine must not look alive.
 """
 
 import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 import torch
@@ -21,11 +21,16 @@ Event = Callable[[], list[Output]]
 class Machine(Protocol[Output]):
     """What the thread drives."""
 
-    def turn(self) -> tuple[list[Output], float | None]:
-        """Do one piece of work; its outputs, and when to be called again.
+    def run(self) -> bool:
+        """Run the next forward; False when there is none to run now."""
+        ...
 
-        The time is on `time.monotonic`; 0 means at once, None after the next event.
-        """
+    def settle(self) -> list[Output]:
+        """What the forward that ran brought. Events that came meanwhile were handled before."""
+        ...
+
+    def wake_at(self) -> float | None:
+        """When to ask again although no event came, on `time.monotonic`; None for never."""
         ...
 
     def release(self, outputs: list[Output]) -> None:
@@ -51,7 +56,8 @@ class EngineThread(Generic[Output]):
         self._died = died
         self._core = core
         self._num_threads = num_threads
-        self._events: queue.SimpleQueue[Event[Output] | None] = queue.SimpleQueue()
+        self._is_stopping = False
+        self._events: queue.SimpleQueue[Event[Output]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -63,8 +69,12 @@ class EngineThread(Generic[Output]):
 
     def stop(self) -> None:
         """End after the piece of work at hand, and wait for it."""
-        self._events.put(None)
+        self._events.put(self._stop_running)
         self._thread.join()
+
+    def _stop_running(self) -> list[Output]:
+        self._is_stopping = True
+        return []
 
     def _run(self) -> None:
         try:
@@ -76,32 +86,38 @@ class EngineThread(Generic[Output]):
             raise
 
     def _loop(self) -> None:
-        until: float | None = None
-        while True:
-            for event in self._take_events(until):
-                if event is None:
-                    return
+        while not self._is_stopping:
+            if self._machine.run():
+                self._handle(self._waiting_events())
+                self._hand_over(self._machine.settle())
+            else:
+                self._handle([self._next_event(self._machine.wake_at())])
+            self._handle(self._waiting_events())
+
+    def _handle(self, events: Iterable[Event[Output] | None]) -> None:
+        for event in events:
+            if event is not None:
                 self._hand_over(event())
-            outputs, until = self._machine.turn()
-            self._hand_over(outputs)
 
     def _hand_over(self, outputs: list[Output]) -> None:
         if outputs:
             self._machine.release(outputs)
             self._deliver(outputs)
 
-    def _take_events(self, until: float | None) -> list[Event[Output] | None]:
-        """All waiting events; waits for the first one as long as the machine allows."""
-        events: list[Event[Output] | None] = []
+    def _next_event(self, until: float | None) -> Event[Output] | None:
+        """Sleep until an event comes or the time has; None when no event came."""
+        timeout_s = None if until is None else max(until - time.monotonic(), 0.0)
         try:
-            if until is None:
-                events.append(self._events.get())
-            elif (timeout_s := until - time.monotonic()) > 0:
-                events.append(self._events.get(timeout=timeout_s))
-            while True:
-                events.append(self._events.get_nowait())
+            return self._events.get(timeout=timeout_s)
         except queue.Empty:
-            return events
+            return None
+
+    def _waiting_events(self) -> Iterator[Event[Output]]:
+        while True:
+            try:
+                yield self._events.get_nowait()
+            except queue.Empty:
+                return
 
 
 def pin_thread(core: int | None) -> None:

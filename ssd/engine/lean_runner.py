@@ -58,16 +58,11 @@ class LeanRunner:
         rows = functional.embedding(batch.token_ids, self._embeddings)  # [rows, hidden]
         for index, layer in enumerate(self._layers):
             rows = layer.run(index, rows, batch, cosines, sines)
-        logits = self._logits(rows[batch.wanted])
+        logits = self._head(self._norm(rows[batch.wanted]))
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def release(self, session_id: SessionId) -> None:
         self.kv_store.release(session_id)
-
-    def _logits(self, rows: Tensor) -> Tensor:
-        if not len(rows):
-            return rows.new_empty(0, self._head.num_outputs)
-        return self._head(self._norm(rows))
 
 
 @dataclass(frozen=True, slots=True)

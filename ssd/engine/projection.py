@@ -21,7 +21,6 @@ class Projection:
 
     def __init__(self, layers: Sequence[nn.Linear], *, prepack: bool) -> None:
         weight = torch.cat([layer.weight.detach() for layer in layers])
-        self.num_outputs = weight.shape[0]
         self._bias = _joint_bias(layers)
         self._is_packed = prepack
         self._weight = _pack(weight) if prepack else weight

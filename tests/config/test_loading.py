@@ -208,8 +208,8 @@ def test_an_unknown_flag_is_refused_with_a_hint() -> None:
             "ssd.yaml: verifier.core must be a whole number at least 0 or null, not 'first'",
         ),
         (
-            "drafter: {growth: wide}",
-            "ssd.yaml: drafter.growth must be one of reach, geometric, uniform, not 'wide'",
+            "models: {device: tpu}",
+            "ssd.yaml: models.device must be one of auto, cpu, cuda, not 'tpu'",
         ),
         ("models: {target: ''}", "ssd.yaml: models.target must be some text, not ''"),
         (

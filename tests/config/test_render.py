@@ -25,10 +25,10 @@ def test_every_setting_is_described_in_one_line() -> None:
 
 def test_origins_name_key_value_and_source(tmp_path: Path) -> None:
     file = tmp_path / "ssd.yaml"
-    file.write_text("drafter: {growth: uniform}", "utf-8")
+    file.write_text("models: {device: cpu}", "utf-8")
     loaded = load_config(file=file, environment={"SSD_VERIFIER__PORT": "7"}, overrides={})
     lines = [line.split(maxsplit=2) for line in render_origins(loaded).splitlines()]
-    assert ["drafter.growth", "uniform", f"file {file}"] in lines
+    assert ["models.device", "cpu", f"file {file}"] in lines
     assert ["verifier.port", "7", "environment SSD_VERIFIER__PORT"] in lines
     assert ["verifier.core", "null", "default"] in lines
     assert len(lines) == len(settings())

@@ -1,0 +1,5 @@
+"""`ssd demo`: TODO."""
+
+
+def demo() -> None:
+    """Show the service on the embedded models."""

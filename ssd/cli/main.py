@@ -1,0 +1,19 @@
+"""The command `ssd`."""
+
+import typer
+
+from ssd.cli import config, demo, down, generate, place, serve, status
+
+app = typer.Typer(
+    help="A service for speculative speculative decoding: a drafter guesses ahead on one device "
+    "while a verifier checks on another, and the text is exactly the target model's own.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.command("serve")(serve.serve)
+app.command("generate")(generate.generate)
+app.command("status")(status.status)
+app.command("demo")(demo.demo)
+app.command("place")(place.place)
+app.command("down")(down.down)
+app.add_typer(config.app, name="config")

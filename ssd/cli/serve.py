@@ -1,0 +1,75 @@
+"""`ssd serve`: the whole service on this machine."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ssd.cli.options import Assignments, ConfigFile, configuration, one_sentence_errors
+from ssd.cli.run_dir import run_dir
+from ssd.client import Client
+from ssd.core.errors import Unavailable
+from ssd.core.mode import Mode
+
+_READY_S = 60.0
+
+
+def serve(
+    target: Annotated[
+        str | None, typer.Option(help="Target: embedded pair, folder, .gguf file or hub name.")
+    ] = None,
+    draft: Annotated[
+        str | None, typer.Option(help="Draft: embedded pair, folder, .gguf file or hub name.")
+    ] = None,
+    draft_layers: Annotated[
+        int | None, typer.Option(help="Draft with this many first layers of the target.")
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Number format of the target: fp32, bf16, fp16 or fp64.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda.")] = None,
+    mode: Annotated[
+        Mode | None, typer.Option(help="Mode of requests that name none: ssd, sd or ar.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="Port for clients; 0 picks a free one.")] = None,
+    config: ConfigFile = None,
+    assignments: Assignments = None,
+) -> None:
+    """Serve on this machine until Ctrl-C: Ray, drafter, verifier and coordinator.
+
+    Example: ssd serve --target tales --draft tales
+    """
+    # Ray is needed here and by few other commands; loading it takes seconds.
+    from ssd.cluster.local_service import local_service, wait_until_serving
+
+    console = Console(stderr=True)
+    flags = {
+        "models.target": target,
+        "models.draft": draft,
+        "models.draft_layers": draft_layers,
+        "models.target_dtype": dtype,
+        "models.device": device,
+        "speculation.mode": mode,
+        "coordinator.port": port,
+    }
+    with one_sentence_errors():
+        settings = configuration(config, assignments, flags)
+        try:
+            with local_service(settings, run_dir=run_dir(), report=console.print) as service:
+                wait_until_serving(lambda: is_serving(service.address), deadline_s=_READY_S)
+                for worker in service.workers:
+                    console.print(f"{worker.name} on {worker.device_id}, process {worker.pid}")
+                print(f"serving at {service.address}", flush=True)
+                raise typer.Exit(service.launcher.wait())
+        except KeyboardInterrupt:
+            console.print("stopped")
+
+
+def is_serving(address: str) -> bool:
+    """Whether a request would be taken."""
+    try:
+        with Client(address) as client:
+            client.model_info()
+    except Unavailable:
+        return False
+    return True

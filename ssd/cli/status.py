@@ -1,0 +1,57 @@
+"""`ssd status`: who serves, and what runs."""
+
+from typing import Annotated
+
+import typer
+from google.protobuf.json_format import MessageToJson
+from rich.console import Console
+from rich.table import Table
+
+from ssd.cli.options import Address, coordinator_address, one_sentence_errors
+from ssd.client import Client
+from ssd.v1 import registry_pb2
+
+
+def status(
+    address: Address = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show the workers a coordinator knows and the sessions it runs."""
+    with one_sentence_errors(), Client(coordinator_address(address)) as client:
+        answer = client.status()
+    if as_json:
+        print(MessageToJson(answer, preserving_proto_field_name=True))
+        return
+    console = Console()
+    console.print(_workers(answer))
+    if answer.sessions:
+        console.print(_sessions(answer))
+
+
+def _workers(answer: registry_pb2.GetStatusResponse) -> Table:
+    table = Table("worker", "model", "address", "device", "process", "state")
+    for each in answer.workers:
+        worker = each.worker
+        table.add_row(
+            worker.name,
+            f"{worker.hello.model_name} ({worker.hello.dtype})",
+            worker.address,
+            worker.device,
+            str(worker.process_id),
+            "up" if each.is_up else each.reason,
+        )
+    return table
+
+
+def _sessions(answer: registry_pb2.GetStatusResponse) -> Table:
+    table = Table("session", "epoch", "verifier", "prompt", "committed")
+    for each in answer.sessions:
+        table.add_row(
+            each.session_id,
+            str(each.epoch),
+            each.verifier or "waits for one",
+            str(each.prompt_len),
+            str(each.committed_len),
+        )
+    return table

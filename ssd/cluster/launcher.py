@@ -1,0 +1,110 @@
+"""Everything on one machine, ended in order: the children, then the workers, then Ray.
+
+    with Launcher(run_dir) as launcher:
+        launcher.start_ray(num_cpus=2)
+        launcher.place(workers)
+        launcher.start_child("coordinator", [sys.executable, "-m", "coordinator", ...])
+        exit_code = launcher.wait()
+
+SIGINT and SIGTERM raise KeyboardInterrupt wherever the block stands, start-up included. Leaving the
+block cleans up, and signals are ignored meanwhile. Ray and the workers have their clean-up
+registered before they begin to start; a child that an interrupt orphans in the instant of its birth
+is killed by the kernel when this process ends.
+"""
+
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+from ssd.cluster.children import Child, start_child
+from ssd.cluster.local_ray import LocalRay
+from ssd.cluster.placement import place, remove
+from ssd.cluster.workers import PlacedWorker, WorkerSpec
+from ssd.core.errors import Unavailable
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_WATCH_S = 0.2
+
+
+class Launcher:
+    """Owns a local Ray, the workers on it and child processes; use it in a `with`, main thread."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._cleanup = ExitStack()
+        self._children: list[Child] = []
+        self._ray: LocalRay | None = None
+        self._handlers: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> "Launcher":
+        for number in _SIGNALS:
+            self._handlers[number] = signal.signal(number, _interrupt)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        try:
+            self._cleanup.close()
+        finally:
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+
+    def start_ray(self, *, num_cpus: int | None = None, num_gpus: int | None = None) -> LocalRay:
+        """Start the Ray of the run directory; see `LocalRay.start`."""
+        self._ray = LocalRay.prepare(self._run_dir)
+        self._cleanup.callback(self._ray.stop)
+        self._ray.bring_up(num_cpus=num_cpus, num_gpus=num_gpus)
+        return self._ray
+
+    def place(
+        self, workers: Sequence[WorkerSpec], *, require_gpu: bool = False, deadline_s: float = 300.0
+    ) -> list[PlacedWorker]:
+        """Place workers on the Ray that was started; see `placement.place`."""
+        assert self._ray is not None, "start_ray comes first"
+        self._cleanup.callback(self._remove_workers)
+        return place(
+            workers,
+            address=self._ray.address,
+            token_path=self._ray.token_path,
+            require_gpu=require_gpu,
+            deadline_s=deadline_s,
+        )
+
+    def start_child(self, name: str, command: Sequence[str]) -> Child:
+        """Start a process that is stopped before the workers are, and dies with this one."""
+        child = start_child(name, command)
+        self._children.append(child)
+        self._cleanup.callback(child.stop)
+        return child
+
+    def wait(self) -> int:
+        """Return the exit code of the first child that ends.
+
+        Raises:
+            Unavailable: Ray has ended.
+        """
+        while True:
+            for child in self._children:
+                if child.exit_code is not None:
+                    return child.exit_code
+            if self._ray is not None and not self._ray.is_running:
+                raise Unavailable("Ray has ended")
+            time.sleep(_WATCH_S)
+
+    def _remove_workers(self) -> None:
+        if self._ray is not None and self._ray.is_running:
+            remove(address=self._ray.address, token_path=self._ray.token_path)
+
+
+def _interrupt(signal_number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

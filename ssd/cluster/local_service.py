@@ -1,0 +1,152 @@
+"""The whole service on one machine: Ray, the placed workers, the coordinator; `ssd serve`.
+
+coordinator ─── child process, no torch, no ray
+Ray ──┬─ drafter-0   core n-2      The verifier's engine has the last core for itself; everything
+      └─ verifier-0  core n-1      else, this process included, stays off it.
+"""
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ssd.cluster.launcher import Launcher
+from ssd.cluster.workers import PlacedWorker, WorkerSpec
+from ssd.config import SsdConfig, as_assignments, resolve_model
+from ssd.core.errors import ConfigError
+from ssd.tokenizer.vocabulary import Vocabulary
+
+_PLACE_DEADLINE_S = 600.0  # a large model loads slowly
+
+
+@dataclass(frozen=True, slots=True)
+class LocalService:
+    """What runs, and where clients find it."""
+
+    launcher: Launcher
+    address: str
+    workers: tuple[PlacedWorker, ...]
+
+
+@contextmanager
+def local_service(
+    config: SsdConfig, *, run_dir: Path, report: Callable[[str], None]
+) -> Iterator[LocalService]:
+    """Start everything, and end it when the block does; `report` gets a line per stage.
+
+    Raises:
+        ConfigError: something in the configuration cannot be had; nothing is left running.
+    """
+    check_models(config)
+    settled = _with_cores(_with_port(config))
+    address = f"{settled.coordinator.host}:{settled.coordinator.port}"
+    _leave_core(settled.verifier.core)
+    with Launcher(run_dir / str(settled.coordinator.port)) as launcher:
+        report(f"starting the coordinator at {address}")
+        command = [sys.executable, "-m", "coordinator", *as_assignments(settled)]
+        launcher.start_child("coordinator", command)
+        report("starting Ray")
+        launcher.start_ray()
+        report("placing drafter and verifier")
+        workers = launcher.place(
+            worker_specs(settled),
+            require_gpu=settled.cluster.require_gpu,
+            deadline_s=_PLACE_DEADLINE_S,
+        )
+        yield LocalService(launcher, address, tuple(workers))
+
+
+def worker_specs(config: SsdConfig) -> list[WorkerSpec]:
+    """The pair of workers that a configuration asks for, drafter first."""
+    settings = config.model_dump(mode="json")
+    roles = {"drafter": config.drafter.core, "verifier": config.verifier.core}
+    device: Literal["cpu", "auto"] = "cpu" if config.models.device == "cpu" else "auto"
+    return [
+        WorkerSpec(
+            name=f"{role}-0",
+            actor_class=f"{role}_service.actor:{role.capitalize()}Actor",
+            config={"name": f"{role}-0", "settings": settings, "core": core},
+            device=device,
+        )
+        for role, core in roles.items()
+    ]
+
+
+def check_models(config: SsdConfig) -> None:
+    """Compare two local tokenizers id by id before anything is started.
+
+    Raises:
+        ConfigError: a folder is missing, or the tokenizers differ.
+    """
+    target = Path(resolve_model(config.models.target, role="target"))
+    draft = Path(resolve_model(config.models.draft, role="draft"))
+    if config.models.draft_layers is not None:
+        draft = target
+    for role, path in (("target", target), ("draft", draft)):
+        if _looks_like_path(str(path)) and not path.exists():
+            raise ConfigError(f"there is no {role} model at {path}")
+    files = (target / "tokenizer.json", draft / "tokenizer.json")
+    if target == draft or not all(file.is_file() for file in files):
+        return  # the workers compare what they loaded
+    difference = Vocabulary.from_file(files[0]).first_difference(Vocabulary.from_file(files[1]))
+    if difference is not None:
+        raise ConfigError(f"the tokenizers differ: {difference}")
+
+
+def wait_until_serving(is_serving: Callable[[], bool], *, deadline_s: float) -> None:
+    """Ask until the service can take requests.
+
+    Raises:
+        ConfigError: it cannot by the deadline.
+    """
+    deadline = time.monotonic() + deadline_s
+    while not is_serving():
+        if time.monotonic() > deadline:
+            raise ConfigError(f"the service does not take requests after {deadline_s:g} s")
+        time.sleep(0.05)
+
+
+def _looks_like_path(name: str) -> bool:
+    return name.startswith((".", "/", "~")) or name.count("/") != 1
+
+
+def _with_port(config: SsdConfig) -> SsdConfig:
+    """Settle the coordinator's port, which the workers must know before they start.
+
+    Raises:
+        ConfigError: the configured port is taken.
+    """
+    host, port = config.coordinator.host, config.coordinator.port
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ConfigError(f"port {port} of {host} is taken or not ours to take") from error
+        settled = probe.getsockname()[1]
+    coordinator = config.coordinator.model_copy(update={"port": settled})
+    return config.model_copy(update={"coordinator": coordinator})
+
+
+def _with_cores(config: SsdConfig) -> SsdConfig:
+    """Give each engine a core of its own where there are two and nobody chose."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        return config
+    verifier_core = cores[-1] if config.verifier.core is None else config.verifier.core
+    drafter_core = cores[-2] if config.drafter.core is None else config.drafter.core
+    verifier = config.verifier.model_copy(update={"core": verifier_core})
+    drafter = config.drafter.model_copy(update={"core": drafter_core})
+    return config.model_copy(update={"verifier": verifier, "drafter": drafter})
+
+
+def _leave_core(core: int | None) -> None:
+    """Keep this process, and all it starts, off the verifier's core."""
+    others = os.sched_getaffinity(0) - {core}
+    if core is not None and others:
+        os.sched_setaffinity(0, others)
