@@ -13,6 +13,7 @@ from ssd.config import SsdConfig, load_config, parse_assignments
 from ssd.core.errors import ConfigError, SsdError
 
 CONFIG_ERROR_EXIT_CODE = 2
+INTERRUPTED_EXIT_CODE = 130  # as a shell reports a process that SIGINT ended
 
 ConfigFile = Annotated[
     Path | None,

@@ -5,7 +5,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ssd.cli.options import Assignments, ConfigFile, configuration, one_sentence_errors
+from ssd.cli.options import (
+    INTERRUPTED_EXIT_CODE,
+    Assignments,
+    ConfigFile,
+    configuration,
+    one_sentence_errors,
+)
 from ssd.cli.run_dir import run_dir
 from ssd.client import Client
 from ssd.core.errors import Unavailable
@@ -63,6 +69,7 @@ def serve(
                 raise typer.Exit(service.launcher.wait())
         except KeyboardInterrupt:
             console.print("stopped")
+            raise typer.Exit(INTERRUPTED_EXIT_CODE) from None
 
 
 def is_serving(address: str) -> bool:

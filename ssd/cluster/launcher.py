@@ -7,9 +7,9 @@
         exit_code = launcher.wait()
 
 SIGINT and SIGTERM raise KeyboardInterrupt wherever the block stands, start-up included. Leaving the
-block cleans up, and signals are ignored meanwhile. Ray and the workers have their clean-up
-registered before they begin to start; a child that an interrupt orphans in the instant of its birth
-is killed by the kernel when this process ends.
+block cleans up, in that order whatever was started first, and signals are ignored meanwhile. Ray is
+known to the clean-up before it begins to start; a child that an interrupt orphans in the instant of
+its birth is killed by the kernel when this process ends.
 """
 
 import signal
@@ -35,9 +35,9 @@ class Launcher:
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
-        self._cleanup = ExitStack()
         self._children: list[Child] = []
         self._ray: LocalRay | None = None
+        self._has_workers = False
         self._handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "Launcher":
@@ -54,7 +54,7 @@ class Launcher:
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         try:
-            self._cleanup.close()
+            self._end_everything()
         finally:
             for number, handler in self._handlers.items():
                 signal.signal(number, handler)
@@ -62,7 +62,6 @@ class Launcher:
     def start_ray(self, *, num_cpus: int | None = None, num_gpus: int | None = None) -> LocalRay:
         """Start the Ray of the run directory; see `LocalRay.start`."""
         self._ray = LocalRay.prepare(self._run_dir)
-        self._cleanup.callback(self._ray.stop)
         self._ray.bring_up(num_cpus=num_cpus, num_gpus=num_gpus)
         return self._ray
 
@@ -71,7 +70,7 @@ class Launcher:
     ) -> list[PlacedWorker]:
         """Place workers on the Ray that was started; see `placement.place`."""
         assert self._ray is not None, "start_ray comes first"
-        self._cleanup.callback(self._remove_workers)
+        self._has_workers = True
         return place(
             workers,
             address=self._ray.address,
@@ -84,7 +83,6 @@ class Launcher:
         """Start a process that is stopped before the workers are, and dies with this one."""
         child = start_child(name, command)
         self._children.append(child)
-        self._cleanup.callback(child.stop)
         return child
 
     def wait(self) -> int:
@@ -101,8 +99,17 @@ class Launcher:
                 raise Unavailable("Ray has ended")
             time.sleep(_WATCH_S)
 
+    def _end_everything(self) -> None:
+        """Every step is taken, also when one before it fails."""
+        with ExitStack() as last_in_first_out:
+            if self._ray is not None:
+                last_in_first_out.callback(self._ray.stop)
+                last_in_first_out.callback(self._remove_workers)
+            for child in self._children:
+                last_in_first_out.callback(child.stop)
+
     def _remove_workers(self) -> None:
-        if self._ray is not None and self._ray.is_running:
+        if self._has_workers and self._ray is not None and self._ray.is_running:
             remove(address=self._ray.address, token_path=self._ray.token_path)
 
 

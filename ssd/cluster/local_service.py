@@ -17,7 +17,7 @@ from typing import Literal
 
 from ssd.cluster.launcher import Launcher
 from ssd.cluster.workers import PlacedWorker, WorkerSpec
-from ssd.config import SsdConfig, as_assignments, resolve_model
+from ssd.config import SsdConfig, as_assignments, resolve_draft, resolve_model
 from ssd.core.errors import ConfigError
 from ssd.tokenizer.vocabulary import Vocabulary
 
@@ -62,9 +62,11 @@ def local_service(
 
 
 def worker_specs(config: SsdConfig) -> list[WorkerSpec]:
-    """The pair of workers that a configuration asks for, drafter first."""
+    """The workers that a configuration asks for: a drafter if there is a draft, and a verifier."""
     settings = config.model_dump(mode="json")
     roles = {"drafter": config.drafter.core, "verifier": config.verifier.core}
+    if resolve_draft(config.models) is None:
+        del roles["drafter"]
     device: Literal["cpu", "auto"] = "cpu" if config.models.device == "cpu" else "auto"
     return [
         WorkerSpec(
@@ -84,9 +86,7 @@ def check_models(config: SsdConfig) -> None:
         ConfigError: a folder is missing, or the tokenizers differ.
     """
     target = Path(resolve_model(config.models.target, role="target"))
-    draft = Path(resolve_model(config.models.draft, role="draft"))
-    if config.models.draft_layers is not None:
-        draft = target
+    draft = Path(resolve_draft(config.models) or target)
     for role, path in (("target", target), ("draft", draft)):
         if _looks_like_path(str(path)) and not path.exists():
             raise ConfigError(f"there is no {role} model at {path}")

@@ -1,6 +1,6 @@
 """One configuration for all processes: flag > environment > file > default."""
 
-from ssd.config.embedded import resolve_model
+from ssd.config.embedded import resolve_draft, resolve_model
 from ssd.config.flags import as_assignments, parse_assignments
 from ssd.config.loading import LoadedConfig, load_config
 from ssd.config.render import flat_values, render_example, render_origins
@@ -35,6 +35,7 @@ __all__ = [
     "parse_assignments",
     "render_example",
     "render_origins",
+    "resolve_draft",
     "resolve_model",
     "settings",
 ]

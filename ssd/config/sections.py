@@ -46,9 +46,9 @@ class ModelsSection(Section):
     """The pair of models and how they are run."""
 
     target: Text = EMBEDDED_PAIR
-    """Target model: an embedded pair's name, a folder, or a name on the hub."""
-    draft: Text = EMBEDDED_PAIR
-    """Draft model: an embedded pair's name, a folder, or a name on the hub."""
+    """Target model: an embedded pair's name, a folder, a .gguf file, or a name on the hub."""
+    draft: Text | None = None
+    """Draft model, named likewise; null: the embedded target's own draft, or none at all."""
     draft_layers: Count | None = None
     """Draft with the first layers of the target, this many, instead of a model of its own."""
     # Exact up to ties of 1e-4 and, below some 5M parameters, faster on a CPU than bf16.
@@ -59,7 +59,7 @@ class ModelsSection(Section):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the models run; auto takes CUDA where there is one."""
     runner: Literal["auto", "transformers"] = "auto"
-    """Forward pass: our own lean one where the model has a shape it knows, or that of transformers."""
+    """Forward pass: our own lean one where the shape is known to it, or that of transformers."""
     hub_offline: bool = True
     """Never ask the hub: a model that is not on this machine is refused at once."""
     trust_remote_code: bool = False
@@ -67,7 +67,7 @@ class ModelsSection(Section):
 
     @model_validator(mode="after")
     def _check_one_draft(self) -> Self:
-        if self.draft_layers is not None and self.draft != EMBEDDED_PAIR:
+        if self.draft_layers is not None and self.draft is not None:
             raise ValueError(
                 f"models.draft_layers ({self.draft_layers}) makes the draft out of the target;"
                 f" leave out models.draft ({self.draft})"

@@ -274,8 +274,7 @@ class Drafter:
         """Pop the session's best runnable nodes; what may not run now stays on its frontier."""
         taken: list[DraftNode] = []
         not_now: list[DraftNode] = []
-        free = session.tree.slots.num_free - len(session.tree.uncovered)
-        room = min(free, session.limits.max_nodes - session.tree.slots.live.bit_count())
+        room = session.limits.max_nodes - session.tree.slots.live.bit_count()
         while len(taken) < min(num_nodes, room):
             node = session.tree.pop_best()
             if node is None:

@@ -100,12 +100,11 @@ class RoundFigures:
 
 
 def figures_of(
-    rounds: Sequence[RoundRecord], growth: Sequence[GrowthSpan], *, num_tokens: int | None = None
+    rounds: Sequence[RoundRecord], growth: Sequence[GrowthSpan], *, num_tokens: int
 ) -> RoundFigures:
     """Sum up a request that delivered `num_tokens`; every ratio of nothing is 0.
 
-    Without `num_tokens` each round counts one bonus token, which is one too many where a stop token
-    ended the text inside an accepted path.
+    Rounds alone cannot say how many: a stop token may end the text inside an accepted path.
     """
     lookups = [each.lookup for each in rounds if each.lookup is not Lookup.LAST]
     verify_ns = sum(each.verify_ns for each in rounds)
@@ -118,9 +117,7 @@ def figures_of(
     depths = max((each.num_accepted for each in rounds), default=0)
     return RoundFigures(
         num_rounds=len(rounds),
-        num_tokens=sum(each.num_accepted + 1 for each in rounds)
-        if num_tokens is None
-        else num_tokens,
+        num_tokens=num_tokens,
         num_proposed=sum(each.num_proposed for each in rounds),
         num_accepted=sum(each.num_accepted for each in rounds),
         num_tested=sum(each.num_tested for each in rounds),

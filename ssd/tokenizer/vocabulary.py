@@ -19,7 +19,7 @@ from ssd.core.errors import ConfigError
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Every id that carries a token, which of those tokens are special, and where they come from."""
+    """Every id that carries a token, which of those are special, and the tokenizer behind them."""
 
     tokens: Mapping[int, str]
     special_ids: frozenset[int]

@@ -137,7 +137,7 @@ def test_the_tree_is_the_best_of_its_size(seed: int) -> None:
     rng = random.Random(seed)
     grown: dict[tuple[int, ...], Children] = {}
     paths: list[tuple[int, ...]] = [()]
-    reach = {(): 1.0}
+    reach: dict[tuple[int, ...], float] = {(): 1.0}
     while paths and len(grown) < 12:
         path = paths.pop(rng.randrange(len(paths)))
         grown[path] = {each: rng.uniform(0.05, 0.9) for each in rng.sample(range(9), 3)}

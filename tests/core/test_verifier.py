@@ -117,6 +117,8 @@ class Bench:
         target = [[MODEL.next_token(prefix) for prefix in prefixes] for prefixes in seen]
         launch_s, self.now = self.now, self.now + ROUND_S
         self.take(self.core.round_done(done, target, launch_s=launch_s, end_s=self.now))
+        for session in self.core.sessions.values():
+            assert session.is_prefilling or session.kv_len == session.committed_len - 1
 
     def round(self) -> Round:
         """Run the next round; waits for nobody."""
@@ -485,6 +487,8 @@ def test_a_limit_near_the_depth_gives_exactly_that_many_tokens(depth: int, exces
     bench.attach()
     bench.open(max_len=len(TEXT) + limit)
     bench.grow_chain(depth)
+    rounds = [bench.round(), bench.round()]
+    assert rounds[1].num_rows <= limit  # a row more could not be accepted
     bench.run_out()
     assert bench.text() == _plain(limit)
 

@@ -27,7 +27,10 @@ class DraftModel(Protocol):
 
 
 class ScriptedModel:
-    """Scores from a hash of the last tokens plus, more quietly, one of the whole prefix."""
+    """Scores from a hash of the last tokens plus, more quietly, one of the whole prefix.
+
+    The vocabulary has at most 64 ids: a digest gives one byte for each.
+    """
 
     def __init__(self, *, vocab_size: int = 12, seed: int = 0) -> None:
         self.vocab_size = vocab_size
@@ -65,8 +68,7 @@ class ScriptedModel:
         return tuple(text[len(prefix) :])
 
     def _hashed(self, prefix: Prefix) -> bytes:
-        text = b"".join(each.to_bytes(4, "little") for each in prefix)
-        return hashlib.blake2b(text, digest_size=self.vocab_size, salt=self._salt).digest()
+        return hashlib.blake2b(bytes(prefix), digest_size=self.vocab_size, salt=self._salt).digest()
 
 
 class Adversary:

@@ -1,7 +1,7 @@
 """A random target and a draft that mostly agrees with it, in Hugging Face folders.
 
-The draft is the target with noise on its weights, so that drafts hit and miss. The tokenizer is plain
-bytes, so any prompt encodes.
+The draft is the target with noise on its weights, so that drafts hit and miss. The tokenizer is
+plain bytes, so any prompt encodes.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def write_tiny_pair(
     draft.load_state_dict(target.state_dict())
     with torch.no_grad():
         for weight in draft.parameters():
-            weight += draft_noise * weight.std() * torch.randn_like(weight)
+            weight.add_(draft_noise * weight.std() * torch.randn_like(weight))
     pair = TinyPair(folder / "target", folder / "draft")
     for path, model in ((pair.target, target), (pair.draft, draft)):
         model.save_pretrained(path)
