@@ -8,8 +8,9 @@ child.
 - hit rate   = commits after which the cursor has an expansion, at that instant, before any waiting,
   over all commits but the request's last.
 - busy       = verify time / (last commit - first launch).
-- overlap    = draft time under a verification / draft time, in that span; useful overlap counts in
-  the numerator only growth steps of which a node was verified.
+- overlap    = draft time under a verification / draft time, in that span. A step is useful when a
+  node that it proposed was verified: useful overlap is the same ratio over useful steps alone, and
+  useful share is their part of all draft time.
 
 Times are nanoseconds of the verifier's monotonic clock.
 """
@@ -78,6 +79,7 @@ class RoundFigures:
     busy: float
     overlap: float
     useful_overlap: float
+    useful_share: float
     verify_ms: float
     wait_ms: float
     accepted_at_depth: tuple[int, ...]
@@ -113,7 +115,6 @@ def figures_of(
     drafted = [each for each in growth if each.start_ns >= first and each.end_ns <= last]
     verified = {step for each in rounds for step in each.verified_steps}
     useful = [each for each in drafted if each.step in verified]
-    draft_ns = sum(each.end_ns - each.start_ns for each in drafted)
     depths = max((each.num_accepted for each in rounds), default=0)
     return RoundFigures(
         num_rounds=len(rounds),
@@ -127,14 +128,19 @@ def figures_of(
             for kind in (Lookup.MISS_ABSENT, Lookup.MISS_KEY, Lookup.MISS_LATE)
         },
         busy=_ratio(verify_ns, last - first),
-        overlap=_ratio(_shared_ns(rounds, drafted), draft_ns),
-        useful_overlap=_ratio(_shared_ns(rounds, useful), draft_ns),
+        overlap=_ratio(_shared_ns(rounds, drafted), _draft_ns(drafted)),
+        useful_overlap=_ratio(_shared_ns(rounds, useful), _draft_ns(useful)),
+        useful_share=_ratio(_draft_ns(useful), _draft_ns(drafted)),
         verify_ms=_ratio(verify_ns, len(rounds)) / 1e6,
         wait_ms=_ratio(sum(each.wait_ns for each in rounds), len(rounds)) / 1e6,
         accepted_at_depth=tuple(
             sum(each.num_accepted >= depth for each in rounds) for depth in range(1, depths + 1)
         ),
     )
+
+
+def _draft_ns(growth: Sequence[GrowthSpan]) -> int:
+    return sum(each.end_ns - each.start_ns for each in growth)
 
 
 def _shared_ns(rounds: Sequence[RoundRecord], growth: Sequence[GrowthSpan]) -> int:

@@ -79,7 +79,11 @@ def test_overlap_is_the_draft_time_under_verifications() -> None:
 
 
 def test_useful_overlap_counts_steps_that_were_verified() -> None:
-    assert FIGURES.useful_overlap == pytest.approx(3 / 19)
+    assert FIGURES.useful_overlap == pytest.approx((3 + 0) / (3 + 2))
+
+
+def test_the_useful_share_is_their_part_of_the_draft_time() -> None:
+    assert FIGURES.useful_share == pytest.approx((3 + 2) / 19)
 
 
 def test_times_are_means_over_rounds() -> None:
