@@ -75,7 +75,7 @@ def test_more_positions_than_the_ring_holds_are_served_all_the_same() -> None:
     assert torch.equal(noise.rows(positions), gumbel_rows(8, positions, vocab_size=50))
 
 
-def test_only_missing_rows_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_missing_rows_are_made_and_those_that_will_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[list[int]] = []
 
     class Counting(NoiseRows):
@@ -87,7 +87,14 @@ def test_only_missing_rows_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     noise.prefetch([1, 2])
     noise.rows([2, 3, 3, 1])
     noise.rows([3, 2, 1])
-    assert made == [[1, 2], [3]]
+    noise.rows([30, 31])
+    assert made == [[1, 2], list(range(3, 36))]
+
+
+def test_a_large_vocabulary_is_not_made_ahead() -> None:
+    noise = NoiseRows(8, 40_000)
+    noise.rows([5])
+    assert [each for each in noise._held if each is not None] == [5]
 
 
 def test_memory_is_bounded_by_the_capacity() -> None:
