@@ -52,8 +52,11 @@ class Child:
 
 
 def start_child(name: str, command: Sequence[str]) -> Child:
-    """Start a command that the kernel kills when this process ends; call from the main thread."""
-    return Child(name, _start(command, signal.SIGKILL))
+    """Start a command that the kernel kills when this process ends; call from the main thread.
+
+    All it writes goes to our standard error: standard output is for what a command answers.
+    """
+    return Child(name, _start(command, signal.SIGKILL, output=sys.stderr.buffer))
 
 
 def start_family(

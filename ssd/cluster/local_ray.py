@@ -22,6 +22,7 @@ import signal
 import socket
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -41,6 +42,7 @@ _SETTINGS = {
     "RAY_enable_metrics_collection": "0",  # our services have metrics of their own
     "RAY_enable_worker_prestart": "0",  # idle worker processes, 60 MB each
     "RAY_prestart_worker_first_driver": "0",
+    "RAY_worker_niceness": "0",  # Ray's 15 would let everything else on the machine go first
 }
 _NOT_INHERITED = ("RAY_ADDRESS", "RAY_AUTH_TOKEN", "RAY_NAMESPACE")
 
@@ -153,6 +155,8 @@ class LocalRay:
         recorded = LocalRay.from_state(self.run_dir)
         if recorded is not None and recorded._directory == self._directory:
             (self.run_dir / _STATE_FILE).unlink(missing_ok=True)
+            with suppress(OSError):  # somebody else's files are in it
+                self.run_dir.rmdir()
 
     def _has_ended(self) -> bool:
         if self._child is not None:

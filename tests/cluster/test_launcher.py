@@ -48,7 +48,7 @@ def running(pids: list[str]) -> list[str]:
 def test_ctrl_c_during_start_up_leaves_nothing(
     tmp_path: Path, ray_files: Path, delay_s: float
 ) -> None:
-    with launched(tmp_path) as process:
+    with launched(tmp_path / "run") as process:
         assert next_words(process) == ["entered"]
         time.sleep(delay_s)
         process.send_signal(signal.SIGINT)
@@ -59,7 +59,7 @@ def test_ctrl_c_during_start_up_leaves_nothing(
 
 
 def test_sigterm_ends_child_workers_and_ray(tmp_path: Path, ray_files: Path) -> None:
-    with launched(tmp_path) as process:
+    with launched(tmp_path / "run") as process:
         next_words(process)
         first, *pids = next_words(process)
         assert (first, running(pids)) == ("placed", pids)
@@ -71,14 +71,14 @@ def test_sigterm_ends_child_workers_and_ray(tmp_path: Path, ray_files: Path) -> 
 
 
 def test_a_killed_launcher_takes_everything_with_it(tmp_path: Path, ray_files: Path) -> None:
-    with launched(tmp_path) as process:
+    with launched(tmp_path / "run") as process:
         next_words(process)
         _, *pids = next_words(process)
         process.kill()
         assert wait_until(lambda: running(pids) == [], 10), running(pids)
-    left = LocalRay.from_state(tmp_path)
+    left = LocalRay.from_state(tmp_path / "run")
     assert left is not None
     assert not left.is_running
     left.stop()
     assert list(ray_files.glob("ssd-ray-*")) == []
-    assert LocalRay.from_state(tmp_path) is None
+    assert LocalRay.from_state(tmp_path / "run") is None

@@ -75,7 +75,9 @@ def test_more_positions_than_the_ring_holds_are_served_all_the_same() -> None:
     assert torch.equal(noise.rows(positions), gumbel_rows(8, positions, vocab_size=50))
 
 
-def test_only_missing_rows_are_made_and_those_that_will_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_missing_rows_and_those_to_follow_are_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made: list[list[int]] = []
 
     class Counting(NoiseRows):
