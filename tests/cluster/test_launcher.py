@@ -53,7 +53,8 @@ def test_ctrl_c_during_start_up_leaves_nothing(
         time.sleep(delay_s)
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130
-    assert users(ray_files) == []
+    # The kernel ends what was born in the instant of the interrupt, a moment after its parent.
+    assert wait_until(lambda: users(ray_files) == [], 5.0)
     assert list(ray_files.glob("ssd-ray-*")) == []
     assert list(tmp_path.iterdir()) == []
 
