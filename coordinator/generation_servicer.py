@@ -27,6 +27,14 @@ from ssd.wire.status import status_code
 log = structlog.get_logger()
 
 
+class _ClientStalled(Exception):
+    """The client takes nothing; `writing` ends when it does, or when it leaves."""
+
+    def __init__(self, writing: asyncio.Future[None]) -> None:
+        super().__init__()
+        self.writing = writing
+
+
 class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
     """Streams committed text to clients."""
 
@@ -53,8 +61,9 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
                 await self._stream(live, model, request, context)
         except SsdError as error:
             await context.abort(status_code(error), str(error))
-        except TimeoutError:
+        except _ClientStalled as stalled:
             log.warning("stalled client cancelled", session_id=request.request_id)
+            await stalled.writing  # a status may follow only when all writes have ended
             await context.abort(
                 grpc.StatusCode.CANCELLED,
                 f"the client took nothing for {self._stalled_client_s:g} s",
@@ -108,18 +117,26 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
             await self._table.wait_for_change(live)
             if live.error is not None:
                 raise live.error
-            fresh = live.books.output_from(num_sent)
+            # Both before the write: tokens may come in while a client takes its time.
+            fresh, is_finished = live.books.output_from(num_sent), live.books.is_finished
             if fresh:
                 num_sent += len(fresh)
                 await self._write(context, _delta(text.feed(fresh), fresh))
-            if live.books.is_finished:
+            if is_finished:
                 complete = _complete(live.books, model, with_rounds=request.include_rounds)
                 await self._write(context, complete)
                 return
 
     async def _write(self, context: Any, response: generation_pb2.GenerateResponse) -> None:
-        async with asyncio.timeout(self._stalled_client_s):
-            await context.write(response)
+        writing = asyncio.ensure_future(context.write(response))
+        try:
+            async with asyncio.timeout(self._stalled_client_s):
+                await asyncio.shield(writing)
+        except TimeoutError:
+            raise _ClientStalled(writing) from None
+        except asyncio.CancelledError:
+            writing.cancel()
+            raise
 
 
 def _delta(text: str, token_ids: Sequence[int]) -> generation_pb2.GenerateResponse:
@@ -166,6 +183,7 @@ def _figures(figures: RoundFigures) -> generation_pb2.SpeculationFigures:
         verifier_busy=figures.busy,
         overlap=figures.overlap,
         useful_overlap=figures.useful_overlap,
+        useful_share=figures.useful_share,
         verify_ms=figures.verify_ms,
         wait_ms=figures.wait_ms,
         accepted_at_depth=figures.accepted_at_depth,

@@ -71,16 +71,14 @@ class Registry:
     async def _apply(self) -> None:
         """Bring the links in line with the entries."""
         verifiers = {
-            name: entry.worker.address
+            name: entry.worker
             for name, entry in self._entries.items()
             if entry.worker.role == registry_pb2.ROLE_VERIFIER
         }
-        gone = [
-            name for name, link in self.links.items() if verifiers.get(name) != link.stream.address
-        ]
+        gone = [name for name, link in self.links.items() if verifiers.get(name) != link.worker]
         closing = [self.links.pop(name).close() for name in gone]
         for name in verifiers.keys() - self.links.keys():
-            self.links[name] = VerifierLink(name, verifiers[name], self._table, self._timeouts)
+            self.links[name] = VerifierLink(verifiers[name], self._table, self._timeouts)
         for name, link in self.links.items():
             link.assign_drafters(self._drafters_for(self._entries[name].worker))
         await asyncio.gather(*closing)

@@ -1,6 +1,7 @@
 """The coordinator put together: registry, sessions, servers, health. No torch, no ray here."""
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import structlog
@@ -33,7 +34,7 @@ async def run_coordinator(
     timeouts = config.timeouts
     stream = StreamTimeouts(timeouts.heartbeat_s, timeouts.peer_dead_s, timeouts.connect_s)
     vitals = health.aio.HealthServicer()
-    table = SessionTable(_limits(config))
+    table = SessionTable(_limits(config), epoch_floor=time.time_ns() // 1_000_000)
     registry = Registry(table, stream)
     server = make_server()
     generation_pb2_grpc.add_GenerationServiceServicer_to_server(

@@ -6,6 +6,7 @@ fingerprint, because only those continue the same text.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from ssd.core.errors import (
     Unavailable,
     UnknownSession,
 )
-from ssd.core.ids import SessionId
+from ssd.core.ids import Epoch, SessionId
 from ssd.core.messages import Close, Commit, Finished, Open, Refused
 from ssd.wire.status import error_named
 
@@ -45,6 +46,7 @@ class LiveSession:
 
     books: ClientSession
     fingerprint: str
+    is_running: bool = False  # it had its turn
     seat: VerifierSeat | None = None
     error: SsdError | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -64,16 +66,22 @@ class TableLimits:
 
 
 class SessionTable:
-    """Owns the live sessions; lives on one event loop."""
+    """Owns the live sessions; lives on one event loop.
 
-    def __init__(self, limits: TableLimits) -> None:
+    Verifiers remember the epochs of sessions that ended, and a client may use its request id again,
+    also after a restart of the coordinator. So a session starts above all epochs that were used
+    before; `epoch_floor` is above those of earlier lives.
+    """
+
+    def __init__(self, limits: TableLimits, *, epoch_floor: int = 0) -> None:
         self.sessions: dict[SessionId, LiveSession] = {}
         self.seats: list[VerifierSeat] = []
         self.seats_changed = asyncio.Event()
         self.num_stale = 0
         self._limits = limits
-        self._running = asyncio.Semaphore(limits.max_sessions)
-        self._num_queued = 0
+        self._epoch_floor = Epoch(epoch_floor)
+        self._num_running = 0
+        self._queue: deque[LiveSession] = deque()
 
     @asynccontextmanager
     async def admitted(self, admission: Admission, fingerprint: str) -> AsyncIterator[LiveSession]:
@@ -82,22 +90,26 @@ class SessionTable:
         Raises:
             SessionConflict: the id is in use.
             NoCapacity: the queue is full.
+            Cancelled: it was cancelled while it waited for its turn.
         """
         session_id = admission.session_id
         if session_id in self.sessions:
             raise SessionConflict(f"request id {session_id} is in use")
         live = LiveSession(ClientSession(admission), fingerprint)
+        live.books.epoch = self._epoch_floor
         self.sessions[session_id] = live
         try:
-            await self._wait_for_turn()
+            await self._wait_for_turn(live)
             try:
+                live.is_running = True
                 self._place(live)
                 yield live
             finally:
                 self._leave_seat(live)
-                self._running.release()
+                self._pass_turn()
         finally:
             del self.sessions[session_id]
+            self._epoch_floor = max(self._epoch_floor, live.books.epoch)
 
     def cancel(self, session_id: SessionId) -> None:
         """End a session with CANCELLED.
@@ -115,7 +127,7 @@ class SessionTable:
         self.seats.append(seat)
         self.seats_changed.set()
         for live in self.sessions.values():
-            if live.seat is None and not live.books.is_finished and live.books.epoch > 0:
+            if live.is_running and live.seat is None and not live.books.is_finished:
                 self._place(live)
 
     def remove_seat(self, seat: VerifierSeat) -> None:
@@ -176,6 +188,7 @@ class SessionTable:
                 self.num_stale += 1
             case Reconciled.OPEN:
                 log.warning("commits missing, opened anew", session_id=message.session_id)
+                self._leave_seat(live)
                 self._place(live)
 
     def _place(self, live: LiveSession) -> None:
@@ -199,13 +212,32 @@ class SessionTable:
             live.seat.send([Close(live.books.admission.session_id, live.books.epoch)])
         live.seat = None
 
-    async def _wait_for_turn(self) -> None:
-        if self._running.locked() and self._num_queued >= self._limits.max_queue:
+    async def _wait_for_turn(self, live: LiveSession) -> None:
+        """Until fewer than the limit run; a cancelled session leaves the queue at once."""
+        if self._num_running < self._limits.max_sessions:
+            self._num_running += 1
+            return
+        if len(self._queue) >= self._limits.max_queue:
             raise NoCapacity(
-                f"{self._limits.max_sessions} sessions run and {self._num_queued} requests wait"
+                f"{self._limits.max_sessions} sessions run and {len(self._queue)} requests wait"
             )
-        self._num_queued += 1
+        self._queue.append(live)
         try:
-            await self._running.acquire()
-        finally:
-            self._num_queued -= 1
+            while live in self._queue:
+                await live.changed.wait()
+                live.changed.clear()
+                if live.error is not None:
+                    raise live.error
+        except BaseException:
+            if live in self._queue:
+                self._queue.remove(live)
+            else:
+                self._pass_turn()  # it came together with the end
+            raise
+
+    def _pass_turn(self) -> None:
+        """A session ended: the first in the queue runs in its place."""
+        if self._queue:
+            self._queue.popleft().changed.set()
+        else:
+            self._num_running -= 1

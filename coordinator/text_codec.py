@@ -5,12 +5,18 @@ from collections.abc import Sequence
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
+from ssd.core.errors import ProtocolError
+
 
 class TextCodec:
     """The tokenizer that a verifier sent."""
 
     def __init__(self, tokenizer_json: str) -> None:
-        self._tokenizer = Tokenizer.from_str(tokenizer_json)
+        """Raises ProtocolError when it sent something else."""
+        try:
+            self._tokenizer = Tokenizer.from_str(tokenizer_json)
+        except Exception as error:  # tokenizers raises nothing narrower
+            raise ProtocolError(f"not a tokenizer: {error}") from error
 
     def encode(self, text: str) -> tuple[int, ...]:
         """The text's ids, with the special tokens that the tokenizer puts around a prompt."""

@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import Iterable
 
+import grpc.aio
 import structlog
 
 from coordinator.served_model import ServedModel
 from coordinator.session_table import SessionTable
 from coordinator.text_codec import TextCodec
+from ssd.core.errors import ProtocolError
 from ssd.core.messages import Close, Commit, Finished, Open, Refused
-from ssd.v1 import common_pb2, verifier_pb2, verifier_pb2_grpc
+from ssd.v1 import common_pb2, registry_pb2, verifier_pb2, verifier_pb2_grpc
 from ssd.wire.channels import open_channel
 from ssd.wire.dialed_stream import DialedStream, StreamKind, StreamTimeouts
 from ssd.wire.envelopes import (
@@ -22,6 +24,8 @@ from ssd.wire.envelopes import (
 from ssd.wire.hello import PROTOCOL_VERSION, Capabilities
 
 _BOUND = 65_536  # orders that may wait for one verifier
+_RETRY_S = 0.5
+_TOKENIZER_TIMEOUT_S = 10.0
 _KIND: StreamKind[VerifierOrder, VerifierReport] = StreamKind(
     open_call=lambda channel: verifier_pb2_grpc.VerifierServiceStub(channel).Serve(),
     encode=encode_verifier_orders,
@@ -32,19 +36,24 @@ log = structlog.get_logger()
 
 
 class VerifierLink:
-    """Dials one verifier for as long as it is registered; a `VerifierSeat` while attached."""
+    """Dials one verifier for as long as it is registered; a `VerifierSeat` while attached.
+
+    It belongs to one life of the verifier: a restarted one may have other weights, another
+    tokenizer, and registers anew.
+    """
 
     def __init__(
-        self, name: str, address: str, table: SessionTable, timeouts: StreamTimeouts
+        self, worker: registry_pb2.Worker, table: SessionTable, timeouts: StreamTimeouts
     ) -> None:
-        self.name = name
+        self.name = worker.name
+        self.worker = worker
         self.fingerprint = ""
         self.model: ServedModel | None = None
         self.reason = "connecting"
         self._table = table
         self._drafters: tuple[str, ...] = ()
         self.stream: DialedStream[VerifierOrder, VerifierReport] = DialedStream(
-            address,
+            worker.address,
             _KIND,
             self,
             hello=common_pb2.Hello(protocol_version=PROTOCOL_VERSION),
@@ -71,6 +80,8 @@ class VerifierLink:
 
     def attached(self, peer: Capabilities) -> None:
         assert self.model is not None, "the tokenizer is fetched before the stream is dialed"
+        if peer.instance_id != self.worker.hello.instance_id:
+            raise ProtocolError(f"another process answers at {self.worker.address}")
         self.fingerprint = peer.fingerprint
         self.model = ServedModel(peer, self.model.codec)
         self.reason = ""
@@ -89,18 +100,27 @@ class VerifierLink:
         self._table.remove_seat(self)
 
     async def _run(self) -> None:
-        codec = await self._fetch_codec()
-        self.model = ServedModel(_NOBODY, codec)
+        self.model = ServedModel(_NOBODY, await self._codec())
         await self.stream.run()
 
-    async def _fetch_codec(self) -> TextCodec:
+    async def _codec(self) -> TextCodec:
         """The verifier's tokenizer; a coordinator has no model files of its own."""
-        async with open_channel(self.stream.address) as channel:
+        while True:
+            try:
+                return await asyncio.to_thread(TextCodec, await self._fetch_tokenizer())
+            except grpc.aio.AioRpcError as error:
+                self.reason = f"no tokenizer: {error.code().name}: {error.details()}"
+            except ProtocolError as error:
+                self.reason = f"no tokenizer: {error}"
+            log.warning("verifier without tokenizer", verifier=self.name, reason=self.reason)
+            await asyncio.sleep(_RETRY_S)
+
+    async def _fetch_tokenizer(self) -> str:
+        async with open_channel(self.worker.address) as channel:
             stub = verifier_pb2_grpc.VerifierServiceStub(channel)
-            answer = await stub.GetTokenizer(
-                verifier_pb2.GetTokenizerRequest(), wait_for_ready=True
-            )
-        return await asyncio.to_thread(TextCodec, answer.tokenizer_json)
+            request = verifier_pb2.GetTokenizerRequest()
+            answer = await stub.GetTokenizer(request, timeout=_TOKENIZER_TIMEOUT_S)
+            return str(answer.tokenizer_json)
 
 
 _NOBODY = Capabilities("", "", "", "", "", 0, 0, (), "")

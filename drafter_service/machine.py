@@ -3,39 +3,93 @@ the target will run (DESIGN: the coupled rule)."""
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ssd.core.drafter import Drafter, Output, ReleaseDraftKv, Step, StepShare
+from ssd.core.drafter import Drafter, Output, ReleaseDraftKv, Step, StepShare, ToVerifier
+from ssd.core.errors import InvalidRequest
 from ssd.core.ids import SessionId
+from ssd.core.messages import Close, Commit, Open, Refused
 from ssd.core.rows import Runner
-from ssd.sampling import DrawSpec, NoiseRows, rank_candidates
+from ssd.sampling import DrawSpec, NoiseRows, RankedCandidates, rank_candidates
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A growth step whose candidates are known and not yet in the trees."""
+
+    step: Step
+    candidates: list[RankedCandidates]
+    start_s: float
+    end_s: float
 
 
 class DrafterMachine:
-    """Runs on the engine thread; owns the core, the runner and the sessions' noise."""
+    """Runs on the engine thread (`ssd.engine.engine_thread.Machine`); owns core, runner, noise."""
 
     def __init__(self, core: Drafter, runner: Runner[Tensor], *, vocab_size: int) -> None:
         self.core = core
         self._runner = runner
         self._vocab_size = vocab_size
-        self._banned = torch.zeros(vocab_size, dtype=torch.bool)
+        self._nothing_banned = torch.zeros(vocab_size, dtype=torch.bool)
+        self._banned: dict[str, Tensor] = {}
         growth, chain = core.limits.growth, core.limits.chain
         self._num_candidates = max(growth.num_candidates, chain.num_candidates)
         self._noise: dict[SessionId, NoiseRows] = {}
+        self._done: _Done | None = None
 
-    def ban(self, token_ids: Sequence[int]) -> list[Output]:
-        """Never draft these ids: they mean something else to a target, or nothing."""
-        self._banned[[each for each in token_ids if each < self._vocab_size]] = True
+    def ban(self, token_ids: Sequence[int], *, peer: str) -> list[Output]:
+        """Never draft these ids for a verifier: they mean something else to it, or nothing."""
+        banned = self._nothing_banned.clone()
+        banned[[each for each in token_ids if each < self._vocab_size]] = True
+        self._banned[peer] = banned
         return []
 
-    def turn(self) -> tuple[list[Output], float | None]:
-        """Run a growth step if one is worth it; see `ssd.engine.engine_thread.Machine`."""
+    def peer_lost(self, peer: str) -> list[Output]:
+        """A verifier's stream ended."""
+        self._banned.pop(peer, None)
+        return self.core.peer_lost(peer)
+
+    def open(self, opening: Open, *, peer: str) -> list[Output]:
+        """Draft for a session, unless its text holds ids that the draft does not have.
+
+        A target whose vocabulary is padded further than the draft's may be given such ids.
+        """
+        if max(opening.token_ids, default=0) >= self._vocab_size:
+            return self._refuse(opening, peer)
+        return self.core.open(opening, peer=peer)
+
+    def commit(self, message: Commit, *, peer: str) -> list[Output]:
+        """Follow the committed text as far as the draft has its ids."""
+        if max(message.token_ids, default=0) >= self._vocab_size:
+            return self._refuse(message, peer)
+        return self.core.commit(message, peer=peer)
+
+    def run(self) -> bool:
+        """Run the core's next growth step, if one is worth it."""
         step = self.core.next_step()
         if step is None:
-            return [], None
-        return self._run(step), 0.0
+            return False
+        start_s = time.monotonic()
+        logits = self._runner.forward(step.groups)  # [wanted rows of all sessions, vocab]
+        draws = [draw for share in step.shares for draw in self._draws(share)]
+        candidates = self._rank(logits, draws, step) if draws else []
+        self._done = _Done(step, candidates, start_s, end_s=time.monotonic())
+        return True
+
+    def settle(self) -> list[Output]:
+        """Hang the candidates below their nodes; commits that came meanwhile are taken in."""
+        assert self._done is not None, "settle follows run"
+        done, self._done = self._done, None
+        return self.core.step_done(
+            done.step, done.candidates, start_s=done.start_s, end_s=done.end_s
+        )
+
+    def wake_at(self) -> float | None:
+        """Nothing happens to a draft by the passing of time."""
+        return None
 
     def release(self, outputs: Sequence[Output]) -> None:
         """Free what the core let go."""
@@ -44,22 +98,25 @@ class DrafterMachine:
                 self._runner.release(output.session_id)
                 self._noise.pop(output.session_id, None)
 
-    def _run(self, step: Step) -> list[Output]:
-        start_s = time.monotonic()
-        logits = self._runner.forward(step.groups)  # [wanted rows of all sessions, vocab]
-        draws = [draw for share in step.shares for draw in self._draws(share)]
-        candidates = (
-            rank_candidates(
-                logits,
-                draws,
-                num_candidates=self._num_candidates,
-                banned_token_ids=self._banned,
-            )
-            if draws
-            else []
+    def _refuse(self, message: Open | Commit, peer: str) -> list[Output]:
+        """Let go of a session that the draft cannot follow."""
+        words = f"the text holds ids outside the draft's vocabulary of {self._vocab_size}"
+        refusal = Refused(message.session_id, message.epoch, InvalidRequest.__name__, words)
+        closed = self.core.close(Close(message.session_id, message.epoch), peer=peer)
+        return [*closed, ToVerifier(peer, refusal)]
+
+    def _rank(
+        self, logits: Tensor, draws: Sequence[DrawSpec], step: Step
+    ) -> list[RankedCandidates]:
+        peers = [share.session.peer for share in step.shares for _ in share.nodes]
+        masks = [self._banned.get(peer, self._nothing_banned) for peer in peers]
+        has_one_peer = len(set(peers)) == 1
+        return rank_candidates(
+            logits,
+            draws,
+            num_candidates=self._num_candidates,
+            banned_token_ids=masks[0] if has_one_peer else torch.stack(masks),
         )
-        end_s = time.monotonic()
-        return self.core.step_done(step, candidates, start_s=start_s, end_s=end_s)
 
     def _draws(self, share: StepShare) -> list[DrawSpec]:
         """The target's next draw after each node, as the target will make it."""

@@ -25,28 +25,28 @@ class DrafterService:
     ) -> None:
         measure_forwards(draft.runner, context_len=draft.context_len)
         limits = _limits(config, draft)
-        machine = DrafterMachine(Drafter(limits), draft.runner, vocab_size=draft.vocab_size)
+        self.machine = DrafterMachine(Drafter(limits), draft.runner, vocab_size=draft.vocab_size)
         vocabulary = draft.vocabulary
         special_ids = sorted(vocabulary.special_ids) if vocabulary is not None else []
-        self._servicer = DrafterServicer(machine, me, special_ids)
-        self._engine: EngineThread[Output] = EngineThread(
+        self.servicer = DrafterServicer(self.machine, me, special_ids)
+        self.engine: EngineThread[Output] = EngineThread(
             "drafter-engine",
-            machine,
-            deliver=self._servicer.deliver,
+            self.machine,
+            deliver=self.servicer.deliver,
             died=exit_when_engine_dies,
             core=core,
             num_threads=config.drafter.threads,
         )
-        self._servicer.engine = self._engine
+        self.servicer.engine = self.engine
 
     def add_to(self, server: grpc.aio.Server) -> None:
-        drafter_pb2_grpc.add_DrafterServiceServicer_to_server(self._servicer, server)
+        drafter_pb2_grpc.add_DrafterServiceServicer_to_server(self.servicer, server)
 
     def start(self) -> None:
-        self._engine.start()
+        self.engine.start()
 
     async def stop(self) -> None:
-        await asyncio.to_thread(self._engine.stop)
+        await asyncio.to_thread(self.engine.stop)
 
 
 def _limits(config: SsdConfig, draft: LoadedModel) -> DrafterLimits:

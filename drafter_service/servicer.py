@@ -28,7 +28,7 @@ from ssd.wire.envelopes import (
     decode_drafter_order,
     encode_drafter_reports,
 )
-from ssd.wire.hello import Capabilities, decode_hello, encode_hello
+from ssd.wire.hello import Capabilities, decode_hello, encode_hello, why_not_a_pair
 from ssd.wire.outbox import Outbox, OutboxOverflow
 
 _BOUND = 4096  # reports that may wait for one verifier
@@ -71,7 +71,7 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
             )
         finally:
             del self._outboxes[peer]
-            self.engine.post(lambda: self._machine.core.peer_lost(peer))
+            self.engine.post(lambda: self._machine.peer_lost(peer))
             log.info("verifier left", peer=peer)
 
     def _take_request(self, peer: str, request: drafter_pb2.SpeculateRequest) -> None:
@@ -89,9 +89,9 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
         core = self._machine.core
         match order:
             case Open():
-                self.engine.post(lambda: core.open(order, peer=peer))
+                self.engine.post(lambda: self._machine.open(order, peer=peer))
             case Commit():
-                self.engine.post(lambda: core.commit(order, peer=peer))
+                self.engine.post(lambda: self._machine.commit(order, peer=peer))
             case Close():
                 self.engine.post(lambda: core.close(order, peer=peer))
             case Rates():
@@ -107,13 +107,20 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
                 self._greet(peer, decode_hello(order))
 
     def _greet(self, peer: str, target: Capabilities) -> None:
-        """Learn which ids mean something else to this target, or nothing."""
+        """Learn which ids mean something else to this target, or nothing.
+
+        Raises:
+            ProtocolError: the draft cannot draft for it.
+        """
+        reason = why_not_a_pair(self._me, target)
+        if reason is not None:
+            raise ProtocolError(reason)
         banned = list(range(target.vocab_size, self._me.vocab_size))
         if target.special_digest != self._me.special_digest:
             log.warning("special tokens differ and are not drafted", peer=peer)
             banned += self._special_token_ids
         if banned:
-            self.engine.post(lambda: self._machine.ban(banned))
+            self.engine.post(lambda: self._machine.ban(banned, peer=peer))
         log.info("verifier attached", peer=peer, target=target.model_name)
 
     def _route(self, outputs: list[Output]) -> None:

@@ -78,6 +78,7 @@ class _DrafterLink:
         self._links = links
         self._core = links._machine.core
         self._is_up = False
+        self._reason = ""
         self.stream: DialedStream[DrafterOrder, DrafterReport] = DialedStream(
             address, _KIND, self, hello=encode_hello(links._me), timeouts=links._timeouts
         )
@@ -93,6 +94,7 @@ class _DrafterLink:
         if reason is not None:
             raise ProtocolError(reason)
         self._is_up = True
+        self._reason = ""
         log.info("drafter attached", address=self.address, draft=peer.model_name)
         self._links._post(lambda: self._core.drafter_attached(self.address))
 
@@ -106,9 +108,11 @@ class _DrafterLink:
                 self._links._post(lambda: self._core.drafter_refused(report))
 
     def lost(self, reason: str) -> None:
+        if reason != self._reason:
+            self._reason = reason
+            log.warning("drafter not attached", address=self.address, reason=reason)
         if self._is_up:
             self._is_up = False
-            log.warning("drafter lost", address=self.address, reason=reason)
             self._links._post(lambda: self._core.drafter_lost(self.address))
 
     def _grow(self, report: Grow) -> list[Output]:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -12,25 +13,57 @@ from ssd.core.verifier import Idle, Output, ReleaseKv, Round, Share, Verifier
 from ssd.sampling import DrawSpec, NoiseRows, target_token_ids
 
 
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A round whose target tokens are known and not yet committed."""
+
+    round: Round
+    token_ids: list[int]
+    launch_s: float
+    end_s: float
+
+
 class VerifierMachine:
-    """Runs on the engine thread; owns the core, the runner and the sessions' noise."""
+    """Runs on the engine thread (`ssd.engine.engine_thread.Machine`); owns core, runner, noise."""
 
     def __init__(self, core: Verifier, runner: Runner[Tensor]) -> None:
         self.core = core
         self._runner = runner
         self._noise: dict[SessionId, NoiseRows] = {}
+        self._done: _Done | None = None
+        self._wake_at: float | None = None
 
     @staticmethod
     def now() -> float:
         """Seconds of the clock that all of the core's times are on."""
         return time.monotonic()
 
-    def turn(self) -> tuple[list[Output], float | None]:
-        """Run a round if there is one; see `ssd.engine.engine_thread.Machine`."""
+    def run(self) -> bool:
+        """Run the core's next round, if it wants one now."""
         action = self.core.next_action(self.now())
         if isinstance(action, Idle):
-            return [], action.until
-        return self._run(action), 0.0
+            self._wake_at = action.until
+            return False
+        launch_s = self.now()
+        logits = self._runner.forward(action.groups)  # [wanted rows of all sessions, vocab]
+        draws = [draw for share in action.shares for draw in self._draws(share)]
+        token_ids = target_token_ids(logits, draws) if draws else []
+        self._done = _Done(action, token_ids, launch_s, end_s=self.now())
+        return True
+
+    def settle(self) -> list[Output]:
+        """Commit the round; drafts that came while it ran are in the map by now."""
+        assert self._done is not None, "settle follows run"
+        done, self._done = self._done, None
+        per_share, start = [], 0
+        for share in done.round.shares:
+            end = start + len(share.rows.wanted)
+            per_share.append(done.token_ids[start:end])
+            start = end
+        return self.core.round_done(done.round, per_share, launch_s=done.launch_s, end_s=done.end_s)
+
+    def wake_at(self) -> float | None:
+        return self._wake_at
 
     def release(self, outputs: Sequence[Output]) -> None:
         """Free what the core let go."""
@@ -38,19 +71,6 @@ class VerifierMachine:
             if isinstance(output, ReleaseKv):
                 self._runner.release(output.session_id)
                 self._noise.pop(output.session_id, None)
-
-    def _run(self, planned: Round) -> list[Output]:
-        launch_s = self.now()
-        logits = self._runner.forward(planned.groups)  # [wanted rows of all sessions, vocab]
-        draws = [draw for share in planned.shares for draw in self._draws(share)]
-        token_ids = target_token_ids(logits, draws) if draws else []
-        end_s = self.now()
-        per_share, start = [], 0
-        for share in planned.shares:
-            end = start + len(share.rows.wanted)
-            per_share.append(token_ids[start:end])
-            start = end
-        return self.core.round_done(planned, per_share, launch_s=launch_s, end_s=end_s)
 
     def _draws(self, share: Share) -> list[DrawSpec]:
         """How each wanted row becomes the target's next token, one position after the row's."""

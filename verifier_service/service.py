@@ -27,30 +27,30 @@ class VerifierService:
         self, config: SsdConfig, target: LoadedModel, me: Capabilities, *, core: int | None
     ) -> None:
         cost = CostModel(measure_forwards(target.runner, context_len=target.context_len))
-        machine = VerifierMachine(Verifier(_limits(config, target), cost), target.runner)
-        self._servicer = VerifierServicer(machine, me, tokenizer_json(target))
-        self._engine: EngineThread[Output] = EngineThread(
+        self.machine = VerifierMachine(Verifier(_limits(config, target), cost), target.runner)
+        self.servicer = VerifierServicer(self.machine, me, tokenizer_json(target))
+        self.engine: EngineThread[Output] = EngineThread(
             "verifier-engine",
-            machine,
-            deliver=self._servicer.deliver,
+            self.machine,
+            deliver=self.servicer.deliver,
             died=exit_when_engine_dies,
             core=core,
             num_threads=config.verifier.threads,
         )
         self._links = DrafterLinks(
-            machine, self._engine.post, me=me, timeouts=_stream_timeouts(config)
+            self.machine, self.engine.post, me=me, timeouts=_stream_timeouts(config)
         )
-        self._servicer.engine, self._servicer.links = self._engine, self._links
+        self.servicer.engine, self.servicer.links = self.engine, self._links
 
     def add_to(self, server: grpc.aio.Server) -> None:
-        verifier_pb2_grpc.add_VerifierServiceServicer_to_server(self._servicer, server)
+        verifier_pb2_grpc.add_VerifierServiceServicer_to_server(self.servicer, server)
 
     def start(self) -> None:
-        self._engine.start()
+        self.engine.start()
 
     async def stop(self) -> None:
         await self._links.close()
-        await asyncio.to_thread(self._engine.stop)
+        await asyncio.to_thread(self.engine.stop)
 
 
 def _limits(config: SsdConfig, target: LoadedModel) -> VerifierLimits:

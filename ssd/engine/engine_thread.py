@@ -1,8 +1,8 @@
 """The one thread of a worker that touches its model and its state machine.
 
 Everything else posts events to it and gets outputs back. It sleeps only when the machine has
-nothing to do, and then until the next event or the time the machine named; it never polls. Its death
-is the process's: a worker without an engine must not look alive.
+nothing to do, and then until the next event or the time the machine named; it never polls. Its
+death is the process's: a worker without an engine must not look alive.
 """
 
 import os

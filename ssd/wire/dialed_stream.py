@@ -145,7 +145,8 @@ class DialedStream(Generic[Order, Report]):
 
     def _take(self, report: Report | None, outbox: Outbox[Any]) -> None:
         if isinstance(report, common_pb2.Hello):
-            self._greet(report, outbox)
+            if not self.is_attached:  # a repeated hello says nothing new
+                self._greet(report, outbox)
         elif isinstance(report, common_pb2.Pong):
             self.peer_steps = report.num_steps
         elif report is not None and self.is_attached:
@@ -154,12 +155,15 @@ class DialedStream(Generic[Order, Report]):
     def _greet(self, hello: common_pb2.Hello, outbox: Outbox[Any]) -> None:
         peer = decode_hello(hello)
         self._outbox = outbox
-        self.is_attached = True
         self._listener.attached(peer)
+        self.is_attached = True  # not before: a refused peer is dialed again ever more seldom
 
     async def _write(self, call: Any, outbox: Outbox[Any]) -> None:
         async for batch in outbox.batches():
-            await call.write(self._kind.encode(batch))
+            try:
+                await call.write(self._kind.encode(batch))
+            except asyncio.InvalidStateError:
+                return  # the call has ended, and its reader learns why
         raise PeerSilent(f"{self.address} reads too slowly")
 
     async def _beat(self, outbox: Outbox[Any]) -> None:

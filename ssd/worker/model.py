@@ -4,7 +4,7 @@ import uuid
 
 import torch
 
-from ssd.config import SsdConfig, resolve_model
+from ssd.config import SsdConfig, resolve_draft, resolve_model
 from ssd.core.errors import ConfigError
 from ssd.engine.loading import LoadedModel, LoadOptions, RunnerChoice, load_model
 from ssd.wire.hello import Capabilities
@@ -17,13 +17,15 @@ def load_target(config: SsdConfig) -> LoadedModel:
 
 
 def load_draft(config: SsdConfig) -> LoadedModel:
-    """The draft model, or the target's first layers where the configuration asks for those."""
+    """The draft model, or the target's first layers where the configuration asks for those.
+
+    Raises:
+        ConfigError: the configuration names no draft, or it cannot be served.
+    """
     models = config.models
-    name = (
-        resolve_model(models.draft, role="draft")
-        if models.draft_layers is None
-        else resolve_model(models.target, role="target")
-    )
+    name = resolve_draft(models)
+    if name is None:
+        raise ConfigError(f"no draft is configured for {models.target}: name one in models.draft")
     return _load(config, name, models.draft_dtype, models.draft_layers)
 
 

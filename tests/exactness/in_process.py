@@ -1,0 +1,264 @@
+"""A verifier and drafters in one thread without a network: cores, machines and real sampling.
+
+Messages go through queues that a seed makes late, lost or doubled. Time is a counter: each round
+and each growth step takes some of it.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+from torch import Tensor
+
+from drafter_service.machine import DrafterMachine
+from ssd.core.drafter import Drafter, DrafterLimits, ToVerifier
+from ssd.core.drafter import Output as DrafterOutput
+from ssd.core.growth import GrowthLimits, chain_limits
+from ssd.core.ids import Epoch, SessionId
+from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused
+from ssd.core.mode import Mode
+from ssd.core.price import CostModel
+from ssd.core.rows import Runner
+from ssd.core.sampling_params import SamplingParams
+from ssd.core.verifier import Output as VerifierOutput
+from ssd.core.verifier import ToCoordinator, ToDrafter, Verifier, VerifierLimits
+from ssd.sampling import NoiseRows
+from verifier_service.machine import VerifierMachine
+
+OWNER = "tests"
+PEER = "verifier"
+DRAFTER = "drafter"
+CONTEXT_LEN = 64
+ToDrafterMessage = Open | Commit | Close | Rates
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """Chances per message, by which the schedule differs from the ideal one.
+
+    `late` keeps a drafter's message for the next rounds, so that a hit becomes a miss.
+    """
+
+    lost: float = 0.0
+    doubled: float = 0.0
+    late: float = 0.0
+    steps_per_round: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How wide and how deep the trees are."""
+
+    max_nodes: int = 8
+    num_candidates: int = 4
+    frontier: int = 1024
+    max_depth: int = 4
+    sd_depth: int = 3
+
+
+CALM = Weather()
+TREE = Shape()
+
+
+class Pair:
+    """One verifier with at most one drafter, driven until every text is finished."""
+
+    def __init__(
+        self,
+        target: Runner[Tensor],
+        draft: Runner[Tensor] | None,
+        *,
+        vocab_size: int,
+        shape: Shape = TREE,
+        weather: Weather = CALM,
+        seed: int = 0,
+    ) -> None:
+        self.texts: dict[SessionId, list[int]] = {}
+        self.num_accepted = self.num_hits = self.num_misses = self.num_proposed = 0
+        self._vocab_size, self._shape, self._weather = vocab_size, shape, weather
+        self._rng = random.Random(seed)
+        self._now = 0.0
+        self._num_open = 0
+        self._to_verifier: list[Grow | Need | Refused] = []
+        self._to_drafter: list[ToDrafterMessage] = []
+        self._verifier = VerifierMachine(Verifier(self._verifier_limits(), _free_rows()), target)
+        self._verifier.now = lambda: self._now  # type: ignore[method-assign]
+        self._drafter = None
+        if draft is not None:
+            core = Drafter(self._drafter_limits())
+            self._drafter = DrafterMachine(core, draft, vocab_size=vocab_size)
+            self._take_verifier(self._verifier.core.drafter_attached(DRAFTER))
+
+    def run(self, openings: Sequence[Open]) -> None:
+        """Decode all of them together."""
+        for opening in openings:
+            self.texts[opening.session_id] = []
+            self._num_open += 1
+            self._take_verifier(self._verifier.core.open(opening, owner=OWNER))
+        while self._num_open:
+            self._draft()
+            self._now += 0.01
+            if self._verifier.run():
+                self._deliver_to_verifier()  # what comes while a round runs
+                self._take_verifier(self._verifier.settle())
+                self._verifier.core.check()
+            self._deliver_to_verifier()
+
+    # ── the two ends ──────────────────────────────────────────────────────────────────────────
+
+    def _draft(self) -> None:
+        if self._drafter is None:
+            return
+        self._deliver_to_drafter()
+        for _ in range(self._weather.steps_per_round):
+            if not self._drafter.run():
+                return
+            self._now += 0.001
+            self._deliver_to_drafter()
+            self._take_drafter(self._drafter.settle())
+            self._drafter.core.check()
+
+    def _take_verifier(self, outputs: list[VerifierOutput]) -> None:
+        self._verifier.release(outputs)
+        for output in outputs:
+            if isinstance(output, ToDrafter):
+                self._to_drafter += [output.message] * self._copies()
+            elif isinstance(output, ToCoordinator):
+                self._book(output.message)
+
+    def _take_drafter(self, outputs: list[DrafterOutput]) -> None:
+        assert self._drafter is not None
+        self._drafter.release(outputs)
+        for output in outputs:
+            if isinstance(output, ToVerifier):
+                self._to_verifier += [output.message] * self._copies()
+
+    def _book(self, message: Commit | Finished | Refused) -> None:
+        assert not isinstance(message, Refused), message
+        if isinstance(message, Finished):
+            self._num_open -= 1
+            return
+        assert message.record is not None
+        self.texts[message.session_id] += message.token_ids
+        self.num_proposed += message.record.num_proposed
+        self.num_accepted += message.record.num_accepted
+        self.num_hits += message.record.lookup == "hit"
+        self.num_misses += message.record.lookup in ("key", "late")
+
+    # ── the network ───────────────────────────────────────────────────────────────────────────
+
+    def _copies(self) -> int:
+        if self._rng.random() < self._weather.lost:
+            return 0
+        return 2 if self._rng.random() < self._weather.doubled else 1
+
+    def _deliver_to_drafter(self) -> None:
+        assert self._drafter is not None
+        messages, self._to_drafter = self._to_drafter, []
+        for message in messages:
+            match message:
+                case Open():
+                    self._take_drafter(self._drafter.open(message, peer=PEER))
+                case Commit():
+                    self._take_drafter(self._drafter.commit(message, peer=PEER))
+                case Close():
+                    self._take_drafter(self._drafter.core.close(message, peer=PEER))
+                case Rates():
+                    self._take_drafter(self._drafter.core.rates_updated(message))
+
+    def _deliver_to_verifier(self) -> None:
+        messages, self._to_verifier = self._to_verifier, []
+        for message in messages:
+            if self._rng.random() < self._weather.late:
+                self._to_verifier.append(message)
+            elif isinstance(message, Grow):
+                self._take_verifier(self._verifier.core.grow(message, now=self._now))
+            elif isinstance(message, Need):
+                self._take_verifier(self._verifier.core.need(message, drafter_id=DRAFTER))
+            else:
+                self._take_verifier(self._verifier.core.drafter_refused(message))
+
+    # ── making it ─────────────────────────────────────────────────────────────────────────────
+
+    def _verifier_limits(self) -> VerifierLimits:
+        return VerifierLimits(
+            vocab_size=self._vocab_size,
+            context_len=CONTEXT_LEN,
+            kv_slots=2**24,
+            max_nodes=self._shape.max_nodes,
+            max_rows=2**20,
+            sd_depth=self._shape.sd_depth,
+            sd_patience_s=0.05,
+        )
+
+    def _drafter_limits(self) -> DrafterLimits:
+        shape = self._shape
+        return DrafterLimits(
+            context_len=CONTEXT_LEN,
+            kv_slots=2**24,
+            growth=GrowthLimits(
+                num_candidates=shape.num_candidates,
+                frontier=shape.frontier,
+                urgent_frontier=shape.frontier,
+                max_depth=shape.max_depth,
+                max_nodes=24,
+            ),
+            chain=chain_limits(shape.sd_depth),
+            max_rows=2**20,
+        )
+
+
+def openings(
+    prompt: Sequence[int],
+    *,
+    seeds: Sequence[int],
+    num_tokens: int,
+    mode: Mode,
+    params: Callable[[int], SamplingParams] = lambda seed: SamplingParams(seed=seed),
+) -> list[Open]:
+    """One session per seed, named after it."""
+    return [
+        Open(
+            session_id=SessionId(f"{mode}-{seed}"),
+            epoch=Epoch(1),
+            token_ids=tuple(prompt),
+            prompt_len=len(prompt),
+            max_len=len(prompt) + num_tokens,
+            params=params(seed),
+            mode=mode,
+        )
+        for seed in seeds
+    ]
+
+
+def texts_of(pair: Pair) -> list[tuple[int, ...]]:
+    """All outputs in the order of the openings."""
+    return [tuple(text) for text in pair.texts.values()]
+
+
+def _free_rows() -> CostModel:
+    """Rows cost nothing here, so every tree is verified whole."""
+    return CostModel([(1, 0.01), (64, 0.01)])
+
+
+@contextmanager
+def shared_noise(positions: range) -> Iterator[None]:
+    """Make each seed's noise once, all positions in one go: both sides and all modes read the same.
+
+    What a row holds depends on seed, position and id alone (tests/sampling), so nothing changes but
+    the time of thousands of short texts.
+    """
+
+    @cache
+    def made(seed: int, vocab_size: int) -> NoiseRows:
+        noise = NoiseRows(seed, vocab_size)
+        noise.prefetch(positions)
+        return noise
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("verifier_service.machine.NoiseRows", made)
+        patch.setattr("drafter_service.machine.NoiseRows", made)
+        yield

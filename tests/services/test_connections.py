@@ -1,0 +1,121 @@
+"""What probes and clients see of the server itself: health, pings, and patience with slow ones."""
+
+import asyncio
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from coordinator import generation_servicer
+from ssd.engine.loading import LoadedModel
+from ssd.v1 import generation_pb2, generation_pb2_grpc
+from tests.models.scripted_model import ScriptedModel
+from tests.models.table_runner import agreeing, load_table
+from tests.services.cluster import Cluster, read_rest, read_some, refusal_of, request_of, until
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+SERVICE = "ssd.v1.GenerationService"
+PROMPT = (1, 2, 3)
+
+
+async def health(channel: grpc.aio.Channel, service: str) -> int:
+    stub: Any = health_pb2_grpc.HealthStub(channel)
+    response = await stub.Check(health_pb2.HealthCheckRequest(service=service))
+    return int(response.status)
+
+
+async def test_the_service_is_ready_while_a_verifier_is_attached(
+    cluster: Cluster, table_target: LoadedModel
+) -> None:
+    await cluster.coordinate()
+    assert await health(cluster.channel, "") == SERVING
+    assert await health(cluster.channel, SERVICE) == NOT_SERVING
+    verifier = await cluster.verify(table_target)
+
+    async def is_ready() -> bool:
+        return await health(cluster.channel, SERVICE) == SERVING
+
+    async def is_not_ready() -> bool:
+        return await health(cluster.channel, SERVICE) == NOT_SERVING
+
+    await until(is_ready)
+    await cluster.stop(verifier)
+    await until(is_not_ready)
+    assert await health(cluster.channel, "") == SERVING
+
+
+async def test_a_worker_is_healthy_while_it_serves(
+    cluster: Cluster, table_target: LoadedModel, table_draft: LoadedModel
+) -> None:
+    for worker in await cluster.pair(table_target, table_draft):
+        async with grpc.aio.insecure_channel(worker.address) as channel:
+            assert await health(channel, "") == SERVING
+
+
+async def test_a_client_that_pings_every_second_is_welcome(
+    cluster: Cluster, script: ScriptedModel
+) -> None:
+    """H5: no GOAWAY during a pause of the model longer than several pings."""
+    await cluster.coordinate()
+    target = load_table(agreeing(script), name="target")
+    await cluster.verify(target)
+    options = [
+        ("grpc.keepalive_time_ms", 1_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+    ]
+    async with grpc.aio.insecure_channel(cluster.address, options=options) as channel:
+        stub = generation_pb2_grpc.GenerationServiceStub(channel)
+        target.runner.forward_s = 4.5  # type: ignore[attr-defined]
+        call = stub.Generate(request_of(PROMPT, temperature=0.0, max_tokens=3))
+        await asyncio.sleep(4.0)
+        target.runner.forward_s = 0.0  # type: ignore[attr-defined]
+        reply = await read_rest(call)
+    assert reply.token_ids == script.continue_text(PROMPT, max_len=6)
+
+
+async def test_a_client_that_takes_nothing_is_cancelled_and_told_so(
+    cluster: Cluster,
+    script: ScriptedModel,
+    table_target: LoadedModel,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """I3: others are not slowed, its session ends; large deltas fill the connection's window."""
+
+    def large_delta(text: str, token_ids: tuple[int, ...]) -> generation_pb2.GenerateResponse:
+        delta = generation_pb2.Delta(text="x" * 500_000, token_ids=token_ids)
+        return generation_pb2.GenerateResponse(delta=delta)
+
+    await cluster.coordinate(coordinator={"port": 0, "stalled_client_timeout_s": 0.5})
+    await cluster.verify(table_target)
+    monkeypatch.setattr(generation_servicer, "_delta", large_delta)
+    async with grpc.aio.insecure_channel(cluster.address) as channel:
+        stub = generation_pb2_grpc.GenerationServiceStub(channel)
+        call = stub.Generate(request_of(PROMPT, temperature=0.0, max_tokens=400, mode="ar"))
+        await read_some(call, 1)
+
+        async def has_no_sessions() -> bool:
+            return not (await cluster.status()).sessions
+
+        await until(has_no_sessions)
+        await cluster.until_freed()
+        code, details = await refusal_of(read_rest(call))
+    assert code is grpc.StatusCode.CANCELLED
+    assert "took nothing for 0.5 s" in details
+
+
+async def test_model_info_is_unavailable_without_a_verifier_and_right_with_one(
+    cluster: Cluster, table_target: LoadedModel
+) -> None:
+    await cluster.coordinate()
+    stub = generation_pb2_grpc.GenerationServiceStub(cluster.channel)
+    request = generation_pb2.GetModelInfoRequest()
+    assert (await refusal_of(stub.GetModelInfo(request)))[0] is grpc.StatusCode.UNAVAILABLE
+    await cluster.verify(table_target)
+    info = await stub.GetModelInfo(request)
+    assert info.model_name == "table-target"
+    assert info.fingerprint == str(table_target.fingerprint)
+    assert (info.vocab_size, info.context_len) == (12, 512)

@@ -1,0 +1,226 @@
+"""The coordinator's table without a network: who runs, where, and what a client is told."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from coordinator.admission import RequestDefaults
+from coordinator.generation_servicer import GenerationServicer
+from coordinator.registry import Registry
+from coordinator.served_model import ServedModel
+from coordinator.session_table import LiveSession, SessionTable, TableLimits
+from coordinator.text_codec import TextCodec
+from ssd.core.client_session import Admission
+from ssd.core.errors import Cancelled, NoCapacity, SessionConflict, Unavailable
+from ssd.core.ids import Epoch, PrefixKey, SessionId
+from ssd.core.keys import key_of
+from ssd.core.messages import Close, Commit, Finished, FinishReason, Open
+from ssd.core.mode import Mode
+from ssd.core.sampling_params import SamplingParams
+from ssd.v1 import generation_pb2
+from ssd.wire.dialed_stream import StreamTimeouts
+from ssd.wire.hello import Capabilities
+from tests.models.tiny_pair import byte_tokenizer
+
+PROMPT = (1, 2, 3)
+MODEL = Capabilities("i", "model", "kind", "a", "b", 257, 512, (), "fp64")
+
+
+class Seat:
+    """A verifier that only remembers its orders."""
+
+    def __init__(self, name: str, fingerprint: str = "kind") -> None:
+        self.name, self.fingerprint = name, fingerprint
+        self.orders: list[Open | Close] = []
+
+    def send(self, orders: Iterable[Open | Close]) -> None:
+        self.orders += orders
+
+    @property
+    def kinds(self) -> list[str]:
+        return [type(order).__name__ for order in self.orders]
+
+
+def make_table(
+    *, max_sessions: int = 4, max_queue: int = 4, reopen_s: float = 30.0, epoch_floor: int = 0
+) -> SessionTable:
+    return SessionTable(TableLimits(max_sessions, max_queue, reopen_s), epoch_floor=epoch_floor)
+
+
+def admission(name: str = "a", *, max_len: int = 10) -> Admission:
+    return Admission(
+        session_id=SessionId(name),
+        prompt_token_ids=PROMPT,
+        max_len=max_len,
+        params=SamplingParams(),
+        stop_token_ids=frozenset(),
+        mode=Mode.SSD,
+    )
+
+
+def commit(live: LiveSession, *token_ids: int) -> Commit:
+    """What the verifier says next."""
+    books = live.books
+    text = (*PROMPT, *books.output_token_ids)
+    return Commit(SessionId("a"), books.epoch, len(text), key_of(text), token_ids)
+
+
+async def test_a_session_is_opened_where_the_fewest_are() -> None:
+    table, seats = make_table(), [Seat("v0"), Seat("v1"), Seat("other", "another kind")]
+    for seat in seats:
+        table.add_seat(seat)
+    async with table.admitted(admission("a"), "kind"), table.admitted(admission("b"), "kind"):
+        assert [seat.kinds for seat in seats] == [["Open"], ["Open"], []]
+    assert [seat.kinds for seat in seats] == [["Open", "Close"], ["Open", "Close"], []]
+
+
+async def test_a_lost_seat_moves_its_sessions_with_what_is_committed() -> None:
+    table, first, second = make_table(), Seat("v0"), Seat("v1")
+    table.add_seat(first)
+    async with table.admitted(admission(), "kind") as live:
+        table.take(commit(live, 7, 8))
+        table.add_seat(second)
+        table.remove_seat(first)
+        (opening,) = second.orders
+        assert isinstance(opening, Open)
+        assert opening.token_ids == (*PROMPT, 7, 8)
+        assert opening.epoch == 2
+        late = Commit(SessionId("a"), Epoch(1), 5, key_of((*PROMPT, 7, 8)), (9,))
+        table.take(late)
+        assert table.num_stale == 1
+        assert live.books.output_token_ids == (7, 8)
+
+
+async def test_a_gap_in_the_commits_opens_the_session_anew_and_only_once() -> None:
+    """The old session must not go on beside the new one, wherever that is."""
+    table, seats = make_table(), [Seat("v0"), Seat("v1")]
+    for seat in seats:
+        table.add_seat(seat)
+    async with table.admitted(admission(), "kind") as live:
+        table.take(Commit(SessionId("a"), live.books.epoch, 8, PrefixKey(1), (9,)))
+        opened = [order for seat in seats for order in seat.orders if isinstance(order, Open)]
+        closed = [order for seat in seats for order in seat.orders if isinstance(order, Close)]
+        assert [order.epoch for order in opened] == [1, 2]
+        assert [order.epoch for order in closed] == [1]
+
+
+async def test_a_used_request_id_starts_above_its_old_epochs() -> None:
+    """G4: verifiers refuse an epoch that is not newer, and remember it after the end."""
+    table, seat = make_table(epoch_floor=100), Seat("v0")
+    table.add_seat(seat)
+    for _ in range(3):
+        async with table.admitted(admission(), "kind"):
+            pass
+    epochs = [order.epoch for order in seat.orders if isinstance(order, Open)]
+    assert epochs == [101, 102, 103]
+
+
+async def test_an_id_in_use_is_refused() -> None:
+    table = make_table()
+    async with table.admitted(admission(), "kind"):
+        with pytest.raises(SessionConflict, match="a is in use"):
+            await table.admitted(admission(), "kind").__aenter__()
+
+
+async def test_the_queue_is_first_come_first_served_and_bounded() -> None:
+    table = make_table(max_sessions=1, max_queue=2)
+    order: list[str] = []
+
+    async def run(name: str) -> None:
+        async with table.admitted(admission(name), "kind"):
+            order.append(name)
+
+    async with table.admitted(admission("first"), "kind"):
+        waiting = []
+        for name in ("b", "c"):
+            waiting.append(asyncio.create_task(run(name)))
+            await asyncio.sleep(0)
+        with pytest.raises(NoCapacity, match="1 sessions run and 2 requests wait"):
+            await run("d")
+        assert order == []
+    await asyncio.gather(*waiting)
+    assert order == ["b", "c"]
+    await run("e")
+    assert not table.sessions
+
+
+async def test_leaving_the_queue_gives_the_turn_on() -> None:
+    """By a cancel, by a client that hangs up, and in the same instant as the turn came."""
+    table = make_table(max_sessions=1)
+
+    async def run(name: str) -> str:
+        async with table.admitted(admission(name), "kind"):
+            return name
+
+    async with table.admitted(admission("first"), "kind"):
+        waiting = [asyncio.create_task(run(name)) for name in ("b", "c", "d", "e")]
+        await asyncio.sleep(0)
+        table.cancel(SessionId("b"))
+        waiting[1].cancel()
+        await asyncio.wait(waiting[:2])
+    table.cancel(SessionId("d"))  # whose turn has just come
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(each) for each in results] == [Cancelled, asyncio.CancelledError, Cancelled, str]
+    assert await run("f") == "f"
+
+
+async def test_without_a_verifier_a_session_is_unavailable_after_its_patience() -> None:
+    table, seat = make_table(reopen_s=0.05), Seat("v0")
+    table.add_seat(seat)
+    async with table.admitted(admission(), "kind") as live:
+        await table.wait_for_change(live)
+        table.remove_seat(seat)
+        await table.wait_for_change(live)
+        with pytest.raises(Unavailable, match=r"within 0\.05 s"):
+            await table.wait_for_change(live)
+
+
+async def test_a_text_that_the_books_show_complete_needs_no_verifier() -> None:
+    """The verifier was lost between its last commit and the word that this was the last."""
+    table, seat = make_table(), Seat("v0")
+    table.add_seat(seat)
+    async with table.admitted(admission(max_len=5), "kind") as live:
+        table.take(commit(live, 7, 8))
+        table.remove_seat(seat)
+        assert live.books.finish_reason is FinishReason.LENGTH
+
+
+class _SlowClient:
+    """Takes its time over a delta: meanwhile the rest of the text is committed."""
+
+    def __init__(self, meanwhile: Any) -> None:
+        self.responses: list[generation_pb2.GenerateResponse] = []
+        self._meanwhile = meanwhile
+
+    async def write(self, response: generation_pb2.GenerateResponse) -> None:
+        self.responses.append(response)
+        if len(self.responses) == 1:
+            self._meanwhile()
+
+
+async def test_tokens_that_come_while_a_client_reads_are_not_lost_at_the_end() -> None:
+    table, seat = make_table(), Seat("v0")
+    table.add_seat(seat)
+    servicer = GenerationServicer(
+        table,
+        Registry(table, StreamTimeouts(1.0, 2.0, 1.0)),
+        RequestDefaults(Mode.SSD, allow_request_mode=True, max_tokens=None, ordinal=0),
+        stalled_client_s=60.0,
+    )
+    model = ServedModel(MODEL, TextCodec(byte_tokenizer().to_str()))
+    async with table.admitted(admission(max_len=7), "kind") as live:
+
+        def finish() -> None:
+            table.take(commit(live, 8, 9))
+            table.take(commit(live, 10))
+            end = Finished(SessionId("a"), live.books.epoch, 7, FinishReason.LENGTH)
+            table.take(end)
+
+        table.take(commit(live, 7))
+        client = _SlowClient(finish)
+        await servicer._stream(live, model, generation_pb2.GenerateRequest(), client)
+    ids = [token_id for each in client.responses for token_id in each.delta.token_ids]
+    assert ids == [7, 8, 9, 10]
+    assert client.responses[-1].complete.usage.completion_tokens == 4

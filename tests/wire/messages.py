@@ -1,0 +1,107 @@
+"""Any value that the services may tell each other, for hypothesis."""
+
+from hypothesis import strategies as st
+
+from ssd.core.edge_rates import NUM_CELLS
+from ssd.core.expansion import Expansion
+from ssd.core.ids import Epoch, PrefixKey, SessionId
+from ssd.core.keys import MODULUS
+from ssd.core.messages import (
+    Close,
+    Commit,
+    Finished,
+    FinishReason,
+    Grow,
+    Need,
+    Open,
+    Rates,
+    Refused,
+)
+from ssd.core.mode import Mode
+from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord
+from ssd.core.sampling_params import MAX_SEED, SamplingParams
+
+u32 = st.integers(0, 2**32 - 1)
+u64 = st.integers(0, 2**64 - 1)
+# What a float field holds exactly: estimates and counts travel in single precision.
+estimates = st.floats(0.0, 1.0, width=32)
+session_ids = st.text(max_size=20).map(SessionId)
+epochs = u64.map(Epoch)
+keys = st.integers(0, MODULUS - 1).map(PrefixKey)
+token_lists = st.lists(u32, max_size=20).map(tuple)
+
+params = st.builds(
+    SamplingParams,
+    temperature=st.floats(0.0, 2.0),
+    top_k=u32,
+    top_p=st.floats(0.0, 1.0, exclude_min=True),
+    min_p=st.floats(0.0, 1.0, exclude_max=True),
+    seed=st.integers(0, MAX_SEED),
+)
+openings = st.builds(
+    Open,
+    session_id=session_ids,
+    epoch=epochs,
+    token_ids=token_lists,
+    prompt_len=u32,
+    max_len=u32,
+    params=params,
+    stop_token_ids=st.frozensets(u32, max_size=8),
+    mode=st.sampled_from(Mode),
+)
+closes = st.builds(Close, session_ids, epochs)
+records = st.builds(
+    RoundRecord,
+    round_id=u64,
+    base_len=u32,
+    launch_ns=u64,
+    end_ns=u64,
+    wait_ns=u64,
+    num_proposed=u32,
+    num_accepted=u32,
+    num_tested=u32,
+    num_batch_rows=u32,
+    lookup=st.sampled_from(Lookup),
+    verified_steps=st.lists(u64, max_size=5).map(tuple),
+)
+spans = st.lists(st.builds(GrowthSpan, u64, u32, u64, u64, u32), max_size=4).map(tuple)
+commits = st.builds(
+    Commit,
+    session_id=session_ids,
+    epoch=epochs,
+    base_len=u32,
+    base_key=keys,
+    token_ids=token_lists,
+    record=st.none() | records,
+    growth=spans,
+)
+finishes = st.builds(Finished, session_ids, epochs, u32, st.sampled_from(FinishReason))
+refusals = st.builds(Refused, session_ids, epochs, st.text(max_size=20), st.text(max_size=60))
+needs = st.builds(Need, session_ids, epochs, u32)
+counts = st.lists(st.floats(0.0, 2.0**20, width=32), min_size=NUM_CELLS, max_size=NUM_CELLS).map(
+    tuple
+)
+rates = st.builds(Rates, counts, counts)
+
+
+@st.composite
+def expansions(draw: st.DrawFn) -> Expansion:
+    candidates = draw(st.lists(st.tuples(u32, estimates), max_size=6))
+    return Expansion(
+        key=draw(keys),
+        position=draw(u32),
+        token_ids=tuple(token_id for token_id, _ in candidates),
+        estimates=tuple(estimate for _, estimate in candidates),
+        step=draw(u64),
+    )
+
+
+grows = st.builds(
+    Grow,
+    session_id=session_ids,
+    epoch=epochs,
+    base_len=u32,
+    expansions=st.lists(expansions(), max_size=6).map(tuple),
+    is_exhausted=st.booleans(),
+    spans=spans,
+)
