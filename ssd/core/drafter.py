@@ -10,6 +10,7 @@ reach. A cursor has reach 1, so a session whose verifier waits for a first expan
 any deeper growth; equal reach goes to the session served longest ago.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -70,6 +71,7 @@ class DraftSession:
     told_exhausted_len: int = 0
     running: tuple[DraftNode, ...] = ()  # in a forward whose candidates are not here yet
     pending: list[Expansion] = field(default_factory=list)
+    pending_reach: float = 0.0  # probability, roughly, that the text passes a pending expansion
     spans: list[GrowthSpan] = field(default_factory=list)
 
     @property
@@ -147,7 +149,7 @@ class Drafter:
         tree = DraftTree(opening.token_ids, key_of(opening.token_ids), num_slots=wanted)
         session = DraftSession(peer, opening, limits, tree)
         self.sessions[(peer, opening.session_id)] = session
-        return outputs + self._flush(session, is_due=False)
+        return outputs + self._flush(session)
 
     def commit(self, message: Commit, *, peer: str) -> list[Output]:
         """Follow the committed text; a repeated commit is ignored, a gap asks for the rest."""
@@ -168,7 +170,9 @@ class Drafter:
             session.tree.advance(token_id)
         length = session.committed_len
         session.pending = [each for each in session.pending if each.position >= length]
-        return self._flush(session, is_due=True)  # the verifier is about to plan its next tree
+        if session.pending:
+            session.pending_reach = math.inf  # the verifier is about to plan its next tree
+        return self._flush(session)
 
     def close(self, message: Close, *, peer: str) -> list[Output]:
         """Forget a session; an unknown one is ignored, and so is an older epoch's end."""
@@ -229,11 +233,10 @@ class Drafter:
             if self.sessions.get((session.peer, session.opening.session_id)) is not session:
                 continue  # closed or opened anew while the forward ran
             session.running = ()
-            was_urgent = session.is_urgent
             for node, token_ids, estimates in found:
                 self._expand(session, step.number, node, token_ids, estimates)
             session.spans.append(_span(step, share, start_s, end_s))
-            outputs += self._flush(session, is_due=was_urgent)
+            outputs += self._flush(session)
         return outputs
 
     def check(self) -> None:
@@ -329,6 +332,7 @@ class Drafter:
         if not node.is_dropped:
             expansion = Expansion(node.key, node.position + 1, token_ids, estimates, step)
             session.pending.append(expansion)
+            session.pending_reach += session.tree.reach_of(node)
 
     def _has_work(self, session: DraftSession) -> bool:
         if not all(node.is_dropped for node in session.running):
@@ -338,12 +342,11 @@ class Drafter:
             session.tree.put_back(node)
         return bool(offered)
 
-    def _flush(self, session: DraftSession, *, is_due: bool) -> list[Output]:
+    def _flush(self, session: DraftSession) -> list[Output]:
         """Send what was collected if a verifier can use it now, or if nothing more will come."""
         is_exhausted = not self._has_work(session)
         is_news = is_exhausted and not session.is_exhausted
-        is_due = is_due and bool(session.pending)
-        if not (is_due or is_news or len(session.pending) >= session.limits.push_every):
+        if not (is_news or session.pending_reach >= session.limits.push_reach):
             return []
         if is_exhausted:
             session.told_exhausted_len = session.committed_len
@@ -356,6 +359,7 @@ class Drafter:
             spans=tuple(session.spans),
         )
         session.pending.clear()
+        session.pending_reach = 0.0
         session.spans.clear()
         return [ToVerifier(session.peer, grow)]
 

@@ -5,6 +5,7 @@ drafter had not listed, with eight, one in twenty-five. While the verifier waits
 brings the first steps sooner than a wide one.
 """
 
+import math
 from dataclasses import dataclass
 
 
@@ -14,7 +15,8 @@ class GrowthLimits:
 
     `frontier` nodes run per step over all sessions, `urgent_frontier` while some verifier waits,
     which is assumed until the best chain is `urgent_depth` deep. `max_nodes` bounds the live KV.
-    What no verifier waits for is sent once `push_every` expansions have come together.
+    What was found is sent once the reach of its nodes adds up to `push_reach`: a message is worth
+    its cost when the text will probably pass one of them.
     """
 
     num_candidates: int = 6
@@ -24,17 +26,17 @@ class GrowthLimits:
     max_depth: int = 8
     min_reach: float = 1e-3
     max_nodes: int = 128
-    push_every: int = 8
+    push_reach: float = 0.25
 
     def __post_init__(self) -> None:
         counts = ("num_candidates", "frontier", "urgent_frontier", "max_depth", "max_nodes")
-        for name in (*counts, "push_every"):
+        for name in counts:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
 
 
 def chain_limits(depth: int) -> GrowthLimits:
-    """Mode `sd`: one candidate per node, `depth` nodes, nothing beyond."""
+    """Mode `sd`: one candidate per node, `depth` nodes, sent together."""
     return GrowthLimits(
         num_candidates=1,
         frontier=1,
@@ -42,5 +44,5 @@ def chain_limits(depth: int) -> GrowthLimits:
         urgent_depth=0,
         max_depth=depth,
         min_reach=0.0,
-        push_every=depth + 1,
+        push_reach=math.inf,
     )

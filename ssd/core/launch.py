@@ -5,23 +5,43 @@ verifier earns in the time the step takes. After a step that came late nothing m
 this round.
 """
 
+from collections.abc import Sequence
+
+from ssd.core.rounds import GrowthSpan
+
 _FADE = 0.9
 _FIRST_GUESS_S = 0.003
+_IN_A_ROW = 3.0  # a step that starts later than this many forwards after the last did not follow it
 _PATIENCE = 1.5  # a step is late after this many times its usual time
 
 
 class DrafterPace:
-    """Seconds between a drafter's messages while the verifier waits for them, delay included."""
+    """Seconds that one more growth step takes, as the verifier sees it.
+
+    Two things teach it: the drafter's own record of steps that followed one another, and how long
+    the verifier really waited for a message, delay included.
+    """
 
     def __init__(self) -> None:
-        self._step_s = _FIRST_GUESS_S
+        self._step_s: float | None = None
+        self._last: GrowthSpan | None = None
 
     def observe(self, seconds: float) -> None:
-        self._step_s = _FADE * self._step_s + (1.0 - _FADE) * seconds
+        known_s = seconds if self._step_s is None else self._step_s
+        self._step_s = _FADE * known_s + (1.0 - _FADE) * seconds
+
+    def grew(self, spans: Sequence[GrowthSpan]) -> None:
+        """Learn from steps; only those in a row, a drafter that slept says nothing of its pace."""
+        for span in spans:
+            last, self._last = self._last, span
+            if last is not None and span.step == last.step + 1:
+                period_ns = span.start_ns - last.start_ns
+                if period_ns < _IN_A_ROW * (last.end_ns - last.start_ns):
+                    self.observe(period_ns / 1e9)
 
     @property
     def step_s(self) -> float:
-        return self._step_s
+        return _FIRST_GUESS_S if self._step_s is None else self._step_s
 
 
 class Patience:

@@ -34,10 +34,11 @@ class PlannedTree:
     expansions: tuple[Expansion | None, ...]
     depth: int
     """Edges on the longest path."""
+    reach: float
+    """Tokens that the tree should bring beside the bonus token: the sum of its nodes' reaches."""
     open_reach: float
     """Reach of the likeliest node that the drafter has yet to expand; 0 where nothing below it
-    could
-    be used: the tree or the batch is full, the text ends, or no row is worth its price."""
+    could be used: the tree or the batch is full, the text ends, or no row is worth its price."""
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -49,7 +50,16 @@ class PlannedTree:
 class _Sapling:
     """A tree under construction."""
 
-    __slots__ = ("depths", "expansions", "keys", "open_reach", "parents", "soil", "token_ids")
+    __slots__ = (
+        "depths",
+        "expansions",
+        "keys",
+        "open_reach",
+        "parents",
+        "reach",
+        "soil",
+        "token_ids",
+    )
 
     def __init__(self, soil: Soil) -> None:
         self.soil = soil
@@ -58,15 +68,17 @@ class _Sapling:
         self.depths = [0]
         self.keys = [soil.cursor]
         self.expansions = [soil.expansions.get(soil.cursor)]
+        self.reach = 0.0
         self.open_reach = 0.0
 
-    def add(self, parent: int, token_id: int) -> int:
+    def add(self, parent: int, token_id: int, reach: float) -> int:
         key = extend_key(self.keys[parent], token_id)
         self.token_ids.append(token_id)
         self.parents.append(parent)
         self.depths.append(self.depths[parent] + 1)
         self.keys.append(key)
         self.expansions.append(self.soil.expansions.get(key))
+        self.reach += reach
         return len(self.token_ids) - 1
 
     @property
@@ -78,6 +90,7 @@ class _Sapling:
             TokenTree(tuple(self.token_ids), tuple(self.parents)),
             tuple(self.expansions),
             depth=max(self.depths),
+            reach=self.reach,
             open_reach=self.open_reach if not self.is_full and is_open(self.open_reach) else 0.0,
         )
 
@@ -98,7 +111,7 @@ def read_off(
         minus_reach, index, parent, token_id = heapq.heappop(heap)
         sapling = saplings[index]
         if not sapling.is_full:
-            node = sapling.add(parent, token_id)
+            node = sapling.add(parent, token_id, -minus_reach)
             max_nodes -= 1
             _offer(heap, sapling, index, node, -minus_reach)
     has_room = max_nodes > 0

@@ -3,6 +3,7 @@
 import pytest
 
 from ssd.core.launch import DrafterPace, Patience
+from ssd.core.rounds import GrowthSpan
 
 PRICE = 100.0  # tokens per second; a step of 3 ms is worth waiting for from 0.3 tokens on
 
@@ -67,3 +68,29 @@ def test_arrivals_that_nobody_waited_for_do_not_change_the_pace() -> None:
     before = pace.step_s
     Patience(pace).arrived(9.0)
     assert pace.step_s == before
+
+
+def _span(step: int, start_ms: float, length_ms: float = 1.0) -> GrowthSpan:
+    return GrowthSpan(step, 0, round(start_ms * 1e6), round((start_ms + length_ms) * 1e6), 1)
+
+
+def test_the_pace_is_learnt_from_steps_that_followed_one_another() -> None:
+    pace = DrafterPace()
+    pace.grew([_span(1, 0.0), _span(2, 1.5)])
+    pace.grew([_span(3, 3.0)])
+    assert pace.step_s == pytest.approx(0.0015)
+
+
+def test_a_drafter_that_slept_says_nothing_of_its_pace() -> None:
+    pace = DrafterPace()
+    before = pace.step_s
+    pace.grew([_span(1, 0.0), _span(2, 40.0), _span(4, 41.5)])
+    assert pace.step_s == before
+
+
+def test_steps_that_another_session_shared_count_once() -> None:
+    pace = DrafterPace()
+    steps = [_span(1, 0.0), _span(2, 1.5)]
+    pace.grew(steps)
+    pace.grew(steps)
+    assert pace.step_s == pytest.approx(0.0015)

@@ -126,6 +126,7 @@ class Cluster:
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _channel: grpc.aio.Channel | None = None
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
     # ── processes ─────────────────────────────────────────────────────────────────────────────
 
@@ -172,6 +173,15 @@ class Cluster:
     async def stop(self, worker: Hosted) -> None:
         self.workers.remove(worker)
         await worker.stop()
+
+    def engine_died(self, error: BaseException) -> None:
+        """Called on the engine's thread: no client shall wait for an answer any more."""
+        self.deaths.append(error)
+        self._loop.call_soon_threadsafe(self._hang_up)
+
+    def _hang_up(self) -> None:
+        if self._channel is not None:
+            self._tasks.append(asyncio.create_task(self._channel.close()))
 
     async def close(self) -> None:
         """Stop what runs, workers first."""

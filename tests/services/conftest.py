@@ -16,7 +16,7 @@ async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
     """Nothing runs in it yet. A dead engine fails the test instead of ending the process."""
     made = Cluster()
     for module in ("verifier_service.service", "drafter_service.service"):
-        monkeypatch.setattr(f"{module}.exit_when_engine_dies", made.deaths.append)
+        monkeypatch.setattr(f"{module}.exit_when_engine_dies", made.engine_died)
     yield made
     await made.close()
     assert not made.deaths, f"an engine died: {made.deaths}"

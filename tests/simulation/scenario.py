@@ -118,7 +118,7 @@ def _random_drafter_limits(rng: Random) -> DrafterLimits:
         max_depth=rng.choice((1, 3, 6)),
         min_reach=rng.choice((1e-3, 0.1)),
         max_nodes=rng.choice((1, 8, 32)),
-        push_every=rng.choice((1, 4, 8)),
+        push_reach=rng.choice((0.01, 0.25, 2.0)),
     )
     return DrafterLimits(
         context_len=rng.choice((CONTEXT_LEN, CONTEXT_LEN, 12)),

@@ -24,9 +24,7 @@ def spans(count: int) -> tuple[GrowthSpan, ...]:
     return tuple(GrowthSpan(10**6, 10**5, NOW_NS, NOW_NS, 200) for _ in range(count))
 
 
-def test_the_largest_growth_message_is_a_few_kilobytes() -> None:
-    """All that one step can collect: what was pending and a whole frontier more."""
-    num_expansions = LIMITS.push_every + LIMITS.frontier
+def grow(num_expansions: int, num_spans: int) -> Grow:
     expansion = Expansion(
         key=PrefixKey(MODULUS - 1),
         position=10**5,
@@ -34,14 +32,20 @@ def test_the_largest_growth_message_is_a_few_kilobytes() -> None:
         estimates=(0.123,) * LIMITS.num_candidates,
         step=10**6,
     )
-    grow = Grow(
-        SESSION,
-        Epoch(10**13),
-        10**5,
-        (expansion,) * num_expansions,
-        spans=spans(num_expansions),
+    return Grow(
+        SESSION, Epoch(10**13), 10**5, (expansion,) * num_expansions, spans=spans(num_spans)
     )
-    assert encode_drafter_reports([grow]).ByteSize() < FEW_KILOBYTES
+
+
+def test_what_one_growth_step_finds_is_a_few_kilobytes() -> None:
+    found = grow(LIMITS.frontier, 1)
+    assert encode_drafter_reports([found]).ByteSize() < FEW_KILOBYTES
+
+
+def test_the_largest_growth_message_is_less_than_a_byte_per_id() -> None:
+    """All that may be live in a session, sent at once."""
+    found = grow(LIMITS.max_nodes, LIMITS.max_nodes)
+    assert encode_drafter_reports([found]).ByteSize() < VOCAB_SIZE / 2
 
 
 def test_the_largest_commit_is_a_few_kilobytes() -> None:

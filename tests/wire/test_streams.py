@@ -208,3 +208,42 @@ async def test_a_peer_of_another_version_is_not_attached() -> None:
         await line.until(lambda: line.ear.reasons)
         assert f"version {PROTOCOL_VERSION + 1}" in line.ear.reasons[0]
         assert line.ear.num_attached == 0
+
+
+class _BreakingCall:
+    """A call that breaks in the very step in which the stream's task is cancelled."""
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+
+    async def write(self, request: object) -> None:
+        pass
+
+    def cancel(self) -> None:
+        pass
+
+    def __aiter__(self) -> "_BreakingCall":
+        return self
+
+    async def __anext__(self) -> object:
+        await asyncio.sleep(0.01)
+        assert self.task is not None
+        self.task.cancel()
+        raise OSError("the connection broke")
+
+
+async def test_a_stream_that_breaks_while_it_is_closed_is_not_dialed_again() -> None:
+    """Else a process whose peers stop together with it would wait for ever for its own end."""
+    call = _BreakingCall()
+    kind: StreamKind[DrafterOrder, DrafterReport] = StreamKind(
+        open_call=lambda channel: call,
+        encode=encode_drafter_orders,
+        decode=decode_drafter_report,
+        bound=20,
+    )
+    timeouts = StreamTimeouts(0.05, 1.0, 2.0)
+    stream = DialedStream("127.0.0.1:9", kind, Ear(), hello=HELLO, timeouts=timeouts)
+    call.task = asyncio.create_task(stream.run())
+    done, _ = await asyncio.wait({call.task}, timeout=5.0)
+    assert done, "it went on"
+    assert call.task.cancelled()
