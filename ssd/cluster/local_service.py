@@ -1,8 +1,8 @@
 """The whole service on one machine: Ray, the placed workers, the coordinator; `ssd serve`.
 
 coordinator ─── child process, no torch, no ray
-Ray ──┬─ drafter-0   core n-2      The verifier's engine has the last core for itself; everything
-      └─ verifier-0  core n-1      else, this process included, stays off it.
+Ray ──┬─ drafter-0   core n-2      The engines' threads are pinned; streams and all else run
+      └─ verifier-0  core n-1      wherever there is room.
 """
 
 import os
@@ -45,7 +45,6 @@ def local_service(
     check_models(config)
     settled = _with_cores(_with_port(config))
     address = f"{settled.coordinator.host}:{settled.coordinator.port}"
-    _leave_core(settled.verifier.core)
     with Launcher(run_dir / str(settled.coordinator.port)) as launcher:
         report(f"starting the coordinator at {address}")
         command = [sys.executable, "-m", "coordinator", *as_assignments(settled)]
@@ -143,10 +142,3 @@ def _with_cores(config: SsdConfig) -> SsdConfig:
     verifier = config.verifier.model_copy(update={"core": verifier_core})
     drafter = config.drafter.model_copy(update={"core": drafter_core})
     return config.model_copy(update={"verifier": verifier, "drafter": drafter})
-
-
-def _leave_core(core: int | None) -> None:
-    """Keep this process, and all it starts, off the verifier's core."""
-    others = os.sched_getaffinity(0) - {core}
-    if core is not None and others:
-        os.sched_setaffinity(0, others)

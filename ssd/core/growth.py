@@ -26,7 +26,7 @@ class GrowthLimits:
     max_depth: int = 8
     min_reach: float = 1e-3
     max_nodes: int = 128
-    push_reach: float = 0.25
+    push_reach: float = 1.0
 
     def __post_init__(self) -> None:
         counts = ("num_candidates", "frontier", "urgent_frontier", "max_depth", "max_nodes")

@@ -42,7 +42,7 @@ class CostModel:
         """Expected seconds of a forward of `rows` rows."""
         total = self._prior.plus(self._recent)
         mean_rows, mean_s = total.rows / total.weight, total.seconds / total.weight
-        return max(mean_s + self.per_row_s * (rows - mean_rows), 0.0)
+        return max(mean_s + self.per_row_s * (rows - mean_rows), _SHORTEST_ROUND_S)
 
 
 class _Sums:

@@ -104,6 +104,7 @@ class DialedStream(Generic[Order, Report]):
             self.is_attached = False
             self._outbox = None
             self._listener.lost(reason)
+            _raise_if_cancelled()
             await asyncio.sleep(retry_s)
 
     async def _attempt(self) -> str:
@@ -187,3 +188,10 @@ def _reason(group: ExceptionGroup) -> str:
     if isinstance(error, ProtocolError | PeerSilent | OutboxOverflow | OSError):
         return str(error)
     raise group
+
+
+def _raise_if_cancelled() -> None:
+    """A task group drops a cancellation that comes together with an error of its own."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
