@@ -5,6 +5,7 @@ SsdError
 ├── UnknownSession      no session of that id here                   NOT_FOUND
 ├── SessionConflict     the id is taken by another request           ALREADY_EXISTS
 ├── NoCapacity          admission found no room                      RESOURCE_EXHAUSTED
+├── Cancelled           the client called Cancel                     CANCELLED
 ├── Unavailable         no peer that could do it, or draining        UNAVAILABLE
 ├── ConfigError         the operator asked for something we refuse   exit code 2
 │   └── ModelRefused    a model that can't be served exactly
