@@ -22,7 +22,7 @@ from ssd.core.messages import (
 )
 from ssd.core.mode import Mode
 from ssd.core.price import CostModel
-from ssd.core.rounds import Lookup
+from ssd.core.rounds import GrowthSpan, Lookup
 from ssd.core.verifier import (
     Idle,
     Output,
@@ -714,6 +714,16 @@ def test_a_bare_cursor_is_waited_for() -> None:
     assert isinstance(action, Idle)
     assert action.until is not None
     assert action.until > bench.now
+
+
+def test_a_round_worth_more_than_a_slow_step_promises_is_launched() -> None:
+    """By what rounds earned lately, a token in 10 ms, a step of 6 ms would be worth a wait."""
+    bench = _prefilled()
+    ms = 1_000_000
+    spans = [GrowthSpan(step, 3, 6 * step * ms, (6 * step + 4) * ms, 1) for step in (1, 2)]
+    grow = Grow(SessionId("a"), Epoch(1), 3, tuple(_chain(3)), spans=tuple(spans))
+    bench.take(bench.core.grow(grow, now=bench.now))
+    assert bench.start().num_rows == 4
 
 
 def test_a_drafter_with_nothing_more_is_not_waited_for() -> None:
