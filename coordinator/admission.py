@@ -52,7 +52,7 @@ def _prompt(request: generation_pb2.GenerateRequest, model: ServedModel) -> tupl
         token_ids = tuple(request.token_ids.token_ids)
         _check_vocabulary("token_ids", token_ids, model)
     else:
-        # A token covers at least a byte, and this bounds the tokenizer's work.
+        # Hardly a token is longer than this; the bound is on the tokenizer's work.
         if len(request.text) > 64 * context_len:
             raise InvalidRequest(
                 f"text of {len(request.text)} characters cannot fit a context of "

@@ -56,7 +56,8 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
     ) -> None:
         try:
             model = self._model()
-            admission = admit(request, model, self._defaults)
+            # Not on the event loop: a long text takes the tokenizer long.
+            admission = await asyncio.to_thread(admit, request, model, self._defaults)
             async with self._table.admitted(admission, model.target.fingerprint) as live:
                 await self._stream(live, model, request, context)
         except SsdError as error:

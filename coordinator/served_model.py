@@ -22,5 +22,5 @@ class ServedModel:
 
     @property
     def exactness(self) -> str:
-        """Which guarantee the text carries (DESIGN: invariant 1)."""
+        """Which guarantee the text carries (README: what "exact" means here)."""
         return _EXACTNESS.get(self.target.dtype, "the target's law")

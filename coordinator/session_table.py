@@ -28,6 +28,7 @@ from ssd.core.ids import Epoch, SessionId
 from ssd.core.messages import Close, Commit, Finished, Open, Refused
 from ssd.wire.status import error_named
 
+_FULL_RETRY_S = 0.5
 log = structlog.get_logger()
 
 
@@ -49,6 +50,7 @@ class LiveSession:
     is_running: bool = False  # it had its turn
     seat: VerifierSeat | None = None
     error: SsdError | None = None
+    refused_since: float | None = None  # by full verifiers, on the event loop's clock
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def fail(self, error: SsdError) -> None:
@@ -175,7 +177,7 @@ class SessionTable:
         match message:
             case Refused():
                 if message.epoch == live.books.epoch:
-                    live.fail(error_named(message.kind, message.message))
+                    self._take_refusal(live, message)
                 return
             case Commit():
                 verdict = live.books.commit(message)
@@ -183,6 +185,7 @@ class SessionTable:
                 verdict = live.books.finish(message)
         match verdict:
             case Reconciled.CONTINUE:
+                live.refused_since = None
                 live.changed.set()
             case Reconciled.STALE:
                 self.num_stale += 1
@@ -190,6 +193,23 @@ class SessionTable:
                 log.warning("commits missing, opened anew", session_id=message.session_id)
                 self._leave_seat(live)
                 self._place(live)
+
+    def _take_refusal(self, live: LiveSession, message: Refused) -> None:
+        """Fail, unless it is a session in mid-text that a full verifier may take in a moment."""
+        loop = asyncio.get_running_loop()
+        since = loop.time() if live.refused_since is None else live.refused_since
+        may_wait = loop.time() - since < self._limits.reopen_s
+        if message.kind == NoCapacity.__name__ and live.books.output_len and may_wait:
+            live.refused_since = since
+            live.seat = None
+            loop.call_later(_FULL_RETRY_S, self._place_if_waiting, live)
+        else:
+            live.fail(error_named(message.kind, message.message))
+
+    def _place_if_waiting(self, live: LiveSession) -> None:
+        session_id = live.books.admission.session_id
+        if self.sessions.get(session_id) is live and live.seat is None and live.error is None:
+            self._place(live)
 
     def _place(self, live: LiveSession) -> None:
         """Open the session on the least busy verifier of its kind, or leave it waiting for one."""

@@ -1,5 +1,5 @@
 """The drafter's engine: the core's growth steps, run by the draft model and ranked by the race that
-the target will run (DESIGN: the coupled rule)."""
+the target will run (docs/decisions/0001-coupled-rule.md)."""
 
 import time
 from collections.abc import Sequence
@@ -108,15 +108,16 @@ class DrafterMachine:
     def _rank(
         self, logits: Tensor, draws: Sequence[DrawSpec], step: Step
     ) -> list[RankedCandidates]:
+        banned = None if not self._banned else self._banned_rows(step)
+        return rank_candidates(
+            logits, draws, num_candidates=self._num_candidates, banned_token_ids=banned
+        )
+
+    def _banned_rows(self, step: Step) -> Tensor:
+        """[vocab] where all rows are one verifier's, else [rows, vocab]."""
         peers = [share.session.peer for share in step.shares for _ in share.nodes]
         masks = [self._banned.get(peer, self._nothing_banned) for peer in peers]
-        has_one_peer = len(set(peers)) == 1
-        return rank_candidates(
-            logits,
-            draws,
-            num_candidates=self._num_candidates,
-            banned_token_ids=masks[0] if has_one_peer else torch.stack(masks),
-        )
+        return masks[0] if len(set(peers)) == 1 else torch.stack(masks)
 
     def _draws(self, share: StepShare) -> list[DrawSpec]:
         """The target's next draw after each node, as the target will make it."""

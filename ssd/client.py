@@ -4,7 +4,7 @@ with Client("127.0.0.1:50050") as client:
     generation = client.generate("Once upon a time", Options(max_tokens=64, temperature=0.0))
     for piece in generation:
         print(piece.text, end="", flush=True)
-    print(generation.completion.acceptance)
+    print(generation.completion.figures.acceptance)
 """
 
 from collections.abc import Iterator, Sequence

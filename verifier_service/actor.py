@@ -30,6 +30,8 @@ class VerifierActor:
         self._worker = BackgroundWorker(
             lambda stop, ready: run_verifier(config, self._place, stop=stop, ready=ready)
         )
+        if ray.get_runtime_context().was_current_actor_reconstructed:
+            self._worker.address()  # nobody asks again: what cannot serve must die here
 
     def address(self) -> str:
         """host:port, once it serves."""

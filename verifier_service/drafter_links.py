@@ -19,7 +19,7 @@ from ssd.wire.envelopes import (
 from ssd.wire.hello import Capabilities, encode_hello, why_not_a_pair
 from verifier_service.machine import VerifierMachine
 
-_BOUND = 256  # orders that may wait for a drafter before it is let go
+_BOUND = 4096  # orders that may wait for a drafter before it is let go
 _KIND: StreamKind[DrafterOrder, DrafterReport] = StreamKind(
     open_call=lambda channel: drafter_pb2_grpc.DrafterServiceStub(channel).Speculate(),
     encode=encode_drafter_orders,

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from ssd.config import SsdConfig
 from ssd.v1 import registry_pb2
 from ssd.worker.host import Place, coordinators_of, host_worker
 from ssd.worker.model import capabilities_of, load_target
-from verifier_service.service import VerifierService
+from verifier_service.service import VerifierService, longest_text
 
 
 def place_of(config: SsdConfig, *, name: str, node: str, device: str, core: int | None) -> Place:
@@ -36,6 +37,9 @@ async def run_verifier(
         ConfigError: the model cannot be served, or the port is taken.
     """
     target = load_target(config)
-    me = capabilities_of(target, dtype=config.models.target_dtype)
+    me = replace(
+        capabilities_of(target, dtype=config.models.target_dtype),
+        context_len=longest_text(config, target),
+    )
     service = VerifierService(config, target, me, core=place.core)
     await host_worker(service, place, me, stop=stop, ready=ready)

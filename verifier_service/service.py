@@ -53,10 +53,16 @@ class VerifierService:
         await asyncio.to_thread(self.engine.stop)
 
 
+def longest_text(config: SsdConfig, target: LoadedModel) -> int:
+    """Tokens of prompt and output that fit the model and, beside a tree, this verifier's KV."""
+    tree_slots = max(config.verifier.max_tree_nodes, config.drafter.sd_depth) + 1
+    return min(target.context_len, config.verifier.kv_slots - tree_slots)
+
+
 def _limits(config: SsdConfig, target: LoadedModel) -> VerifierLimits:
     return VerifierLimits(
         vocab_size=target.vocab_size,
-        context_len=target.context_len,
+        context_len=longest_text(config, target),
         kv_slots=config.verifier.kv_slots,
         max_nodes=config.verifier.max_tree_nodes,
         max_rows=config.verifier.max_rows,

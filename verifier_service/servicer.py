@@ -13,7 +13,8 @@ from typing import Any
 import structlog
 
 from ssd.core.errors import ProtocolError
-from ssd.core.messages import Close, Open
+from ssd.core.ids import Epoch, SessionId
+from ssd.core.messages import Close, Open, Refused
 from ssd.core.verifier import Output, ToCoordinator, ToDrafter
 from ssd.engine.engine_thread import EngineThread
 from ssd.v1 import verifier_pb2, verifier_pb2_grpc
@@ -87,9 +88,24 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
             except ProtocolError as error:
                 self.num_dropped += 1
                 log.warning("order dropped", owner=owner, reason=str(error))
+                self._refuse_open(owner, message, error)
                 continue
             if order is not None:
                 self._take(owner, order)
+
+    def _refuse_open(
+        self, owner: str, message: verifier_pb2.VerifierOrder, error: ProtocolError
+    ) -> None:
+        """Say so when a session cannot be opened: a client waits for it."""
+        if message.HasField("open"):
+            opening = message.open
+            refusal = Refused(
+                SessionId(opening.session_id),
+                Epoch(opening.epoch),
+                type(error).__name__,
+                str(error),
+            )
+            self._outboxes[owner].put([refusal])
 
     def _take(self, owner: str, order: VerifierOrder) -> None:
         core = self._machine.core

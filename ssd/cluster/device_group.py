@@ -31,7 +31,7 @@ def get_or_create_group(bundles: Sequence[Bundle], undo: ExitStack) -> Placement
     elif [dict(bundle) for bundle in group.bundle_specs] != list(bundles):
         raise ConfigError(
             f"this cluster holds workers placed on {group.bundle_specs}, and now {list(bundles)} "
-            "is asked for: remove them first with `ssd down`"
+            "is asked for: remove them first with `ssd place --remove`"
         )
     return group
 

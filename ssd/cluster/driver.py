@@ -27,7 +27,8 @@ def connected(address: str, *, namespace: str, token_path: Path | None = None) -
     Raises:
         Unavailable: nothing answers there, or it does not accept our token.
     """
-    _expect_listener(address)
+    if address != "auto":  # which is whatever Ray finds on this machine
+        _expect_listener(address)
     with _token(token_path), _own_sigterm_handler():
         try:
             _connect(address, namespace)

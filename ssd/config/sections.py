@@ -107,12 +107,12 @@ class VerifierSection(Section):
     """Nodes of a session's draft tree that one round verifies, at most."""
     max_rows: Count = 256
     """Rows of one forward over all sessions, at most; a prompt longer than this goes in chunks."""
-    # 16 sessions of a full embedded context; memory is taken as slots are used.
+    # 15 sessions of a full embedded context; memory is taken as slots are used.
     kv_slots: Count = 65536
     """KV slots of all sessions together; a slot holds one token."""
     core: Index | None = None
-    """CPU core that the engine's thread is pinned to; null picks one."""
-    # The machine is shared: one core for the verifier, one for the drafter and all the rest.
+    """CPU core that the engine's thread is pinned to; null leaves it to whoever places it."""
+    # One core each leaves room for the streams on a small machine.
     threads: Count = 1
     """CPU threads of a forward."""
 
@@ -153,7 +153,7 @@ class DrafterSection(Section):
     kv_slots: Count = 65536
     """KV slots of all sessions together; a slot holds one token."""
     core: Index | None = None
-    """CPU core that the engine's thread is pinned to; null picks one."""
+    """CPU core that the engine's thread is pinned to; null leaves it to whoever places it."""
     threads: Count = 1
     """CPU threads of a forward."""
 

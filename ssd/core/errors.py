@@ -6,7 +6,7 @@ SsdError
 ├── SessionConflict     the id is taken by another request           ALREADY_EXISTS
 ├── NoCapacity          admission found no room                      RESOURCE_EXHAUSTED
 ├── Cancelled           the client called Cancel                     CANCELLED
-├── Unavailable         no peer that could do it, or draining        UNAVAILABLE
+├── Unavailable         no peer that could do it now                 UNAVAILABLE
 ├── ConfigError         the operator asked for something we refuse   exit code 2
 │   └── ModelRefused    a model that can't be served exactly
 └── ProtocolError       a peer sent something that makes no sense    dropped and counted

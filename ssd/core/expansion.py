@@ -2,8 +2,8 @@
 
 An expansion says: after the text named by `key`, these tokens are likely next. It speaks of a text,
 not of a tree, a round or an earlier message; so whatever arrives can be useless but never wrong,
-duplicates merge, and order does not matter (DESIGN: a map of expansions instead of a table of
-outcomes; the SSD paper's cache, arXiv 2603.03251 section 3, is the same tree keyed by outcomes).
+duplicates merge, and order does not matter. (The SSD paper's cache, arXiv 2603.03251 section 3, is
+the same tree keyed by outcomes.)
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """What a drafter grows: how many candidates, how far, how wide.
 
 Candidates matter more than depth: with four per node, one round in five ended on a token the
-drafter had not listed, with eight, one in twenty-five. While the verifier waits, a narrow frontier
-brings the first steps sooner than a wide one.
+drafter had not listed, with eight, one in twenty-five; six is the middle. While the verifier waits,
+a narrow frontier brings the first steps sooner than a wide one.
 """
 
 import math

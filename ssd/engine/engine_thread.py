@@ -121,6 +121,6 @@ class EngineThread(Generic[Output]):
 
 
 def pin_thread(core: int | None) -> None:
-    """Keep the calling thread on one CPU core, where the platform can and a core is named."""
-    if core is not None and hasattr(os, "sched_setaffinity"):
+    """Keep the calling thread on one CPU core, where one is named and this process may use it."""
+    if hasattr(os, "sched_getaffinity") and core in os.sched_getaffinity(0):
         os.sched_setaffinity(0, {core})

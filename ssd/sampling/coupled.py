@@ -98,7 +98,7 @@ def rank_candidates(
     scores = perturbed_scores(logits, draws)
     log_totals = scores.logsumexp(dim=-1, keepdim=True)
     if banned_token_ids is not None:
-        scores = scores.masked_fill(banned_token_ids, -math.inf)
+        scores = scores.masked_fill(banned_token_ids.to(scores.device), -math.inf)
     # One more than asked for shows whether the last place is tied.
     top = scores.topk(min(num_candidates + 1, scores.shape[1]), dim=-1)
     columns = torch.cat([log_totals, top.values], dim=-1).tolist()

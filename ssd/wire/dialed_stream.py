@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import grpc
 import grpc.aio
+import structlog
 
 from ssd.core.errors import ProtocolError
 from ssd.v1 import common_pb2
@@ -19,6 +20,7 @@ from ssd.wire.channels import open_channel
 from ssd.wire.hello import Capabilities, decode_hello
 from ssd.wire.outbox import Outbox, OutboxOverflow
 
+log = structlog.get_logger()
 Order = TypeVar("Order")
 Report = TypeVar("Report")
 Heard = TypeVar("Heard", contravariant=True)
@@ -181,13 +183,14 @@ class DialedStream(Generic[Order, Report]):
 
 
 def _reason(group: ExceptionGroup) -> str:
-    """Why a stream ended; what cannot be named is a bug and goes on as it is."""
+    """Why a stream ended. What has no name here is a bug: it is logged, and costs this stream."""
     error = group.exceptions[0]
     if isinstance(error, grpc.aio.AioRpcError):
         return f"{error.code().name}: {error.details()}"
     if isinstance(error, ProtocolError | PeerSilent | OutboxOverflow | OSError):
         return str(error)
-    raise group
+    log.error("stream failed", exc_info=group)
+    return f"{type(error).__name__}: {error}"
 
 
 def _raise_if_cancelled() -> None:

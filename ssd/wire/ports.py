@@ -6,6 +6,24 @@ import grpc.aio
 
 from ssd.core.errors import ConfigError
 
+WILDCARDS = frozenset({"0.0.0.0", "[::]", "::"})
+
+
+def reachable(address: str) -> str:
+    """The address to tell peers: one that listens everywhere is reached at this machine's own."""
+    host, _, port = address.rpartition(":")
+    return f"{_own_host()}:{port}" if host in WILDCARDS else address
+
+
+def _own_host() -> str:
+    """The source address of traffic to elsewhere; nothing is sent (192.0.2.0/24 is RFC 5737's)."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:  # a machine without a network talks to itself
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
 
 def bind(server: grpc.aio.Server, host: str, port: int) -> str:
     """Take a port, any free one for 0; the address that peers dial.

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import traceback
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any
@@ -33,6 +34,7 @@ class BackgroundWorker:
         try:
             self._loop.run_until_complete(self._run(self._stop, self._address.set_result))
         except BaseException as error:
+            traceback.print_exception(error)  # after a restart nobody may ask for the address
             if self._address.done():
                 raise
             self._address.set_exception(error)

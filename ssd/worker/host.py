@@ -20,7 +20,7 @@ from grpc_health.v1.health_pb2 import HealthCheckResponse
 from ssd.v1 import registry_pb2
 from ssd.wire.channels import make_server
 from ssd.wire.hello import Capabilities, encode_hello
-from ssd.wire.ports import bind
+from ssd.wire.ports import bind, reachable
 from ssd.wire.registration import keep_registered
 
 ENGINE_DIED_EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
@@ -68,7 +68,7 @@ async def host_worker(
     service.add_to(server)
     vitals = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(vitals, server)
-    address = bind(server, place.host, place.port)
+    address = reachable(bind(server, place.host, place.port))
     service.start()
     await server.start()
     await vitals.set("", HealthCheckResponse.SERVING)

@@ -26,8 +26,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> TinyPair:
 
 @pytest.fixture
 def temporary() -> Iterator[Path]:
-    # Ray's socket names must fit 107 bytes, which pytest's own folders leave no room for.
-    folder = Path(tempfile.mkdtemp(prefix="ssd-"))
+
+    folder = Path(tempfile.mkdtemp(prefix="ssd-s-", dir="/tmp"))  # socket paths must be short
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,7 +1,7 @@
 """B8: what is served follows the target's law, and not merely the other modes.
 
 Joint frequencies of the first two tokens of many short requests on a 16-id Llama, against the exact
-probabilities of its `transformers` logits. 18,000 requests here; the 200,000 of CASES.md take
+probabilities of its `transformers` logits. 18,000 requests here; the soak test's 200,000 take
 minutes and run under the marker soak.
 """
 

@@ -2,7 +2,14 @@ import pytest
 import torch
 
 from ssd.core.sampling_params import SamplingParams
-from ssd.sampling import DrawSpec, NoiseRows, Purpose, random_words, target_token_ids
+from ssd.sampling import (
+    DrawSpec,
+    NoiseRows,
+    Purpose,
+    random_words,
+    rank_candidates,
+    target_token_ids,
+)
 
 pytestmark = pytest.mark.gpu
 CUDA = torch.device("cuda")
@@ -40,3 +47,13 @@ def test_draws_are_those_of_the_cpu(device: torch.device | None) -> None:
     assert target_token_ids(logits.double().to(CUDA), on_gpu) == target_token_ids(
         logits.double(), on_cpu
     )
+
+
+def test_a_ban_made_on_the_cpu_holds() -> None:
+    banned = torch.zeros(16, dtype=torch.bool)
+    banned[3] = True
+    logits = torch.arange(16.0).flip(0).roll(4)[None].to(CUDA)
+    greedy = DrawSpec(SamplingParams(temperature=0.0), 0, None)
+    (ranked,) = rank_candidates(logits, [greedy], num_candidates=16, banned_token_ids=banned)
+    assert 3 not in ranked.token_ids
+    assert len(ranked.token_ids) == 15

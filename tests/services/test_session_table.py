@@ -16,7 +16,7 @@ from ssd.core.client_session import Admission
 from ssd.core.errors import Cancelled, NoCapacity, SessionConflict, Unavailable
 from ssd.core.ids import Epoch, PrefixKey, SessionId
 from ssd.core.keys import key_of
-from ssd.core.messages import Close, Commit, Finished, FinishReason, Open
+from ssd.core.messages import Close, Commit, Finished, FinishReason, Open, Refused
 from ssd.core.mode import Mode
 from ssd.core.sampling_params import SamplingParams
 from ssd.v1 import generation_pb2
@@ -224,3 +224,40 @@ async def test_tokens_that_come_while_a_client_reads_are_not_lost_at_the_end() -
     ids = [token_id for each in client.responses for token_id in each.delta.token_ids]
     assert ids == [7, 8, 9, 10]
     assert client.responses[-1].complete.usage.completion_tokens == 4
+
+
+def refusal(live: LiveSession, kind: str = "NoCapacity") -> Refused:
+    return Refused(SessionId("a"), live.books.epoch, kind, "no")
+
+
+async def test_a_full_verifier_is_asked_again_for_a_text_that_has_begun() -> None:
+    table, seat = make_table(), Seat("v0")
+    table.add_seat(seat)
+    async with table.admitted(admission(), "kind") as live:
+        table.take(commit(live, 7))
+        table.take(refusal(live))
+        assert live.error is None
+        async with asyncio.timeout(5):
+            while seat.kinds != ["Open", "Open"]:
+                live.changed.clear()
+                await live.changed.wait()
+        table.take(commit(live, 8))
+        assert live.books.output_token_ids == (7, 8)
+
+
+@pytest.mark.parametrize("kind", ["NoCapacity", "InvalidRequest"])
+async def test_a_new_request_that_is_refused_fails_at_once(kind: str) -> None:
+    table = make_table()
+    table.add_seat(Seat("v0"))
+    async with table.admitted(admission(), "kind") as live:
+        table.take(refusal(live, kind))
+        assert type(live.error).__name__ == kind
+
+
+async def test_a_begun_text_that_nobody_has_room_for_fails_in_the_end() -> None:
+    table = make_table(reopen_s=0.0)
+    table.add_seat(Seat("v0"))
+    async with table.admitted(admission(), "kind") as live:
+        table.take(commit(live, 7))
+        table.take(refusal(live))
+        assert isinstance(live.error, NoCapacity)
