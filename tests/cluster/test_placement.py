@@ -88,7 +88,7 @@ class TestPair:
     def test_other_workers_than_those_placed_are_refused(
         self, cluster: Cluster, placed: list[PlacedWorker]
     ) -> None:
-        with pytest.raises(ConfigError, match="ssd down"):
+        with pytest.raises(ConfigError, match="ssd place --remove"):
             cluster.place(WITH_TABLE)
         assert cluster.place(PAIR) == placed
 

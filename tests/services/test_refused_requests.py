@@ -11,7 +11,15 @@ from ssd.engine.loading import LoadedModel
 from ssd.v1 import generation_pb2, generation_pb2_grpc
 from tests.models.scripted_model import ScriptedModel
 from tests.models.table_runner import agreeing, load_table
-from tests.services.cluster import Cluster, read, read_some, refusal_of, request_of, until
+from tests.services.cluster import (
+    Cluster,
+    Reply,
+    read,
+    read_some,
+    refusal_of,
+    request_of,
+    until,
+)
 
 PROMPT = (1, 2, 3)
 BAD_REQUESTS: list[tuple[str, generation_pb2.GenerateRequest]] = [
@@ -145,10 +153,17 @@ async def test_a_request_that_a_verifier_has_no_room_for_is_resource_exhausted(
     await cluster.coordinate(verifier={"kv_slots": 100})
     await cluster.verify(table_target)
     code, details = await refusal_of(cluster.generate(PROMPT, max_tokens=200))
-    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert "KV slots" in details
-    reply = await cluster.generate(PROMPT, temperature=0.0, max_tokens=50)
-    assert reply.token_ids == script.continue_text(PROMPT, max_len=53)
+    assert code is grpc.StatusCode.INVALID_ARGUMENT  # it never fits
+    assert "do not fit a context of 91" in details
+    together = [cluster.generate(PROMPT, temperature=0.0, max_tokens=50) for _ in range(8)]
+    answers = await asyncio.gather(*together, return_exceptions=True)
+    refusals = [each for each in answers if isinstance(each, grpc.aio.AioRpcError)]
+    assert refusals
+    assert {each.code() for each in refusals} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+    assert all("KV slots" in (each.details() or "") for each in refusals)
+    served = [each for each in answers if isinstance(each, Reply)]
+    assert len(served) == 8 - len(refusals) > 0
+    assert {each.token_ids for each in served} == {script.continue_text(PROMPT, max_len=53)}
 
 
 async def has_sessions(cluster: Cluster, count: int) -> bool:
