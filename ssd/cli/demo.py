@@ -8,7 +8,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ssd.cli.options import Assignments, ConfigFile, configuration, one_sentence_errors
+from ssd.cli.options import (
+    INTERRUPTED_EXIT_CODE,
+    Assignments,
+    ConfigFile,
+    configuration,
+    one_sentence_errors,
+)
 from ssd.cli.run_dir import run_dir
 from ssd.cli.serve import is_serving
 from ssd.client import Client
@@ -18,7 +24,6 @@ from ssd.core.errors import ConfigError
 from ssd.report import DemoReport, Plan, Served, results_table, run_side_by_side
 from ssd.report.prompts import PLAIN, TALES
 
-_INTERRUPTED_EXIT_CODE = 130
 _READY_S = 60.0
 _TEMPERATURES = (0.0, 1.0)
 
@@ -72,7 +77,7 @@ def demo(
             _leave(report, out, console)
         except KeyboardInterrupt:
             console.print("stopped")
-            raise typer.Exit(_INTERRUPTED_EXIT_CODE) from None
+            raise typer.Exit(INTERRUPTED_EXIT_CODE) from None
     if as_json:
         print(json.dumps(report.as_json()))
     if not report.is_identical:
@@ -98,7 +103,10 @@ def _run(settings: SsdConfig, plan: Plan, console: Console) -> DemoReport:
     from ssd.cluster.local_service import local_service, wait_until_serving
 
     with local_service(settings, run_dir=run_dir(), report=console.print) as service:
-        wait_until_serving(lambda: is_serving(service.address), deadline_s=_READY_S)
+        wait_until_serving(
+            lambda: is_serving(service.address, num_workers=len(service.workers)),
+            deadline_s=_READY_S,
+        )
         with Client(service.address) as client:
             served = _served(settings, client)
             console.print(f"{served.target} in {served.dtype}: {served.exactness}\n")

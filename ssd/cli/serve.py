@@ -62,7 +62,10 @@ def serve(
         settings = configuration(config, assignments, flags)
         try:
             with local_service(settings, run_dir=run_dir(), report=console.print) as service:
-                wait_until_serving(lambda: is_serving(service.address), deadline_s=_READY_S)
+                wait_until_serving(
+                    lambda: is_serving(service.address, num_workers=len(service.workers)),
+                    deadline_s=_READY_S,
+                )
                 for worker in service.workers:
                     console.print(f"{worker.name} on {worker.device_id}, process {worker.pid}")
                 print(f"serving at {service.address}", flush=True)
@@ -72,11 +75,11 @@ def serve(
             raise typer.Exit(INTERRUPTED_EXIT_CODE) from None
 
 
-def is_serving(address: str) -> bool:
-    """Whether a request would be taken."""
+def is_serving(address: str, *, num_workers: int = 1) -> bool:
+    """Whether a request would be taken, and this many workers have registered."""
     try:
         with Client(address) as client:
             client.model_info()
+            return len(client.status().workers) >= num_workers
     except Unavailable:
         return False
-    return True

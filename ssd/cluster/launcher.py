@@ -28,6 +28,7 @@ from ssd.core.errors import Unavailable
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _WATCH_S = 0.2
+_CHILD_GRACE_S = 10.0
 
 
 class Launcher:
@@ -36,6 +37,7 @@ class Launcher:
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self._children: list[Child] = []
+        self._grace_s: dict[int, float] = {}  # by process id
         self._ray: LocalRay | None = None
         self._has_workers = False
         self._handlers: dict[signal.Signals, Any] = {}
@@ -79,10 +81,16 @@ class Launcher:
             deadline_s=deadline_s,
         )
 
-    def start_child(self, name: str, command: Sequence[str]) -> Child:
-        """Start a process that is stopped before the workers are, and dies with this one."""
+    def start_child(
+        self, name: str, command: Sequence[str], *, grace_s: float = _CHILD_GRACE_S
+    ) -> Child:
+        """Start a process that is stopped before the workers are, and dies with this one.
+
+        It gets `grace_s` to end by itself once it is asked to.
+        """
         child = start_child(name, command)
         self._children.append(child)
+        self._grace_s[child.pid] = grace_s
         return child
 
     def wait(self) -> int:
@@ -106,7 +114,7 @@ class Launcher:
                 last_in_first_out.callback(self._ray.stop)
                 last_in_first_out.callback(self._remove_workers)
             for child in self._children:
-                last_in_first_out.callback(child.stop)
+                last_in_first_out.callback(child.stop, self._grace_s[child.pid])
 
     def _remove_workers(self) -> None:
         if self._has_workers and self._ray is not None and self._ray.is_running:

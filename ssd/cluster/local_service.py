@@ -21,6 +21,7 @@ from ssd.config import SsdConfig, as_assignments, resolve_draft, resolve_model
 from ssd.core.errors import ConfigError
 from ssd.tokenizer.vocabulary import Vocabulary
 
+_EXIT_S = 5.0  # from the end of its last session to the end of a process
 _PLACE_DEADLINE_S = 600.0  # a large model loads slowly
 
 
@@ -48,7 +49,8 @@ def local_service(
     with Launcher(run_dir / str(settled.coordinator.port)) as launcher:
         report(f"starting the coordinator at {address}")
         command = [sys.executable, "-m", "coordinator", *as_assignments(settled)]
-        launcher.start_child("coordinator", command)
+        grace_s = settled.timeouts.drain_s + _EXIT_S
+        launcher.start_child("coordinator", command, grace_s=grace_s)
         report("starting Ray")
         launcher.start_ray()
         report("placing drafter and verifier")

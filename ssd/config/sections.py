@@ -190,7 +190,7 @@ class TimeoutsSection(Section):
     """Seconds that a session waits for a verifier that can go on with it."""
     # Kubernetes kills a pod after 30 s unless told otherwise.
     drain_s: Seconds = 25.0
-    """Seconds that running sessions get to finish or move when a process is told to stop."""
+    """Seconds that running sessions get to finish when the coordinator is told to stop."""
 
     @model_validator(mode="after")
     def _check_heartbeat_is_shorter(self) -> Self:

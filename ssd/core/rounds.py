@@ -3,7 +3,7 @@
 The words are defined once, here, and measured nowhere else:
 
 - acceptance = accepted / tested, where tested counts the nodes of the walk that had a verified
-child.
+  child.
 - node yield = accepted / proposed. The bonus token counts in neither.
 - hit rate   = commits after which the cursor has an expansion, at that instant, before any waiting,
   over all commits but the request's last.
