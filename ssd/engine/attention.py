@@ -1,11 +1,15 @@
 """Attention of one session's rows over its own slots."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+PositionBias = Callable[[Tensor], Tensor]
+"""What a score gains by where its key stands (ALiBi): [slots] positions give [heads, slots]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,13 +17,14 @@ class AttentionRule:
     """What a model's layer asks of attention, besides queries, keys, values and the tree.
 
     `window` counts positions, the row's own included. `sinks`, one logit per head, take part in the
-    softmax and carry no value.
+    softmax and carry no value. `position_bias` is added to the scaled scores.
     """
 
     scale: float | None = None
     window: int | None = None
     softcap: float | None = None
     sinks: Tensor | None = None  # [heads]
+    position_bias: PositionBias | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -31,8 +36,8 @@ def attend(
 ) -> Tensor:
     """[heads, rows, dim] over [kv_heads, slots, dim] gives [heads, rows, value_dim].
 
-    The mask is additive, [heads / kv_heads * rows, slots]: query heads that share a key head are
-    folded into its rows, which spares copies of keys and values.
+    The mask is additive, [heads / kv_heads * rows, slots], or one such for each key head: query
+    heads that share a key head are folded into its rows, which spares copies of keys and values.
     """
     num_heads, num_rows, dim = query.shape
     folded = query.reshape(keys.shape[0], -1, dim)

@@ -50,7 +50,9 @@ class Pretrained:
 
     @property
     def context_len(self) -> int:
-        return int(self.text_config.max_position_embeddings)
+        length = _stated_context_len(self.text_config)
+        assert length is not None, "models that do not say are refused"
+        return length
 
     @property
     def num_layers(self) -> int:
@@ -126,9 +128,15 @@ def _load_model(source: _Source, config: PreTrainedConfig, dtype: torch.dtype) -
 
 
 def _refuse_without_context(name: str, config: PreTrainedConfig) -> None:
-    text = config.get_text_config(decoder=True)
-    if getattr(text, "max_position_embeddings", None) is None:
+    if _stated_context_len(config.get_text_config(decoder=True)) is None:
         raise ModelRefused(f"{name} ({config.model_type}) does not say how long a text may be")
+
+
+def _stated_context_len(text_config: Any) -> int | None:
+    # MPT and Bloom have position biases instead of embeddings, and names of their own for it.
+    names = ("max_position_embeddings", "max_seq_len", "seq_length")
+    stated = [getattr(text_config, name, None) for name in names]
+    return next((int(length) for length in stated if length is not None), None)
 
 
 def _keep_layers(name: str, model: Any, num_layers: int) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ssd.core.rows import RowGroup
-from ssd.engine.attention import AttentionRule, attend
+from ssd.engine.attention import AttentionRule, PositionBias, attend
 from ssd.engine.kv_store import KvStore, SessionKv
 from ssd.engine.tree_mask import tree_mask, within_window
 
@@ -50,7 +50,7 @@ class _SessionRows:
         self._rows = slice(start, start + len(group.token_ids))
         self._kv = kv
         self._slots = torch.tensor(group.slots, device=device)
-        self._masks: dict[tuple[int | None, int], Tensor] = {}
+        self._masks: dict[tuple[int | None, PositionBias | None, int], Tensor] = {}
 
     def attend(
         self, layer: int, query: Tensor, keys: Tensor, values: Tensor, rule: AttentionRule
@@ -61,15 +61,26 @@ class _SessionRows:
             query[:, self._rows],
             stored.keys[:, :num_slots],
             stored.values[:, :num_slots],
-            mask=self._mask(rule.window, query.shape[0] // keys.shape[0], query.dtype),
+            mask=self._mask(rule, query.shape[0] // keys.shape[0], query.dtype),
             rule=rule,
         )
 
-    def _mask(self, window: int | None, num_folds: int, dtype: torch.dtype) -> Tensor:
-        mask = self._masks.get((window, num_folds))
+    def _mask(self, rule: AttentionRule, num_folds: int, dtype: torch.dtype) -> Tensor:
+        key = rule.window, rule.position_bias, num_folds
+        mask = self._masks.get(key)
         if mask is None:
-            mask = self._masks[window, num_folds] = self._make_mask(window, num_folds, dtype)
+            mask = self._make_mask(rule.window, num_folds, dtype)
+            if rule.position_bias is not None:
+                mask = self._biased(mask, rule.position_bias, num_folds)
+            self._masks[key] = mask
         return mask
+
+    def _biased(self, mask: Tensor, bias: PositionBias, num_folds: int) -> Tensor:
+        """[kv_heads, folded rows, slots]: the mask with what each head adds by position."""
+        positions = torch.from_numpy(self._kv.positions[: self._group.num_slots]).to(mask.device)
+        per_head = bias(positions).to(mask.dtype)  # [heads, slots]
+        per_row = per_head[:, None].expand(-1, len(mask) // num_folds, -1)
+        return mask + per_row.reshape(-1, *mask.shape)
 
     def _make_mask(self, window: int | None, num_folds: int, dtype: torch.dtype) -> Tensor:
         seen = tree_mask(self._group.visible, self._group.num_slots)

@@ -1,11 +1,13 @@
 """Any decoder-only model of `transformers`, run on rows.
 
 Its modules stay as they are. Attention goes through the library's attention interface to ours,
-which is the only place where one row meets another.
+which is the only place where one row meets another; architectures that have no such interface get
+there through an adapter.
 """
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,6 +20,7 @@ from ssd.core.errors import ModelRefused
 from ssd.core.ids import SessionId
 from ssd.core.rows import RowGroup
 from ssd.engine.attention import AttentionRule
+from ssd.engine.attention_adapters import adapt_attention, inputs_of_adapted
 from ssd.engine.kv_store import KvStore
 from ssd.engine.row_batch import RowBatch
 
@@ -39,7 +42,11 @@ class TransformersRunner:
         self._model = model.eval()
         self._attention = _RowAttention()
         self._picks_rows = _takes(model, "logits_to_keep")
+        self._takes_positions = _takes(model, "position_ids")
         _route_attention(model, self._attention)
+        self._other_inputs = {
+            name: value.to(model.device) for name, value in inputs_of_adapted(model).items()
+        }
 
     @property
     def device(self) -> torch.device:
@@ -69,7 +76,9 @@ class TransformersRunner:
         self.kv_store.release(session_id)
 
     def _run(self, batch: RowBatch) -> Tensor:
-        inputs = {"input_ids": batch.token_ids[None], "position_ids": batch.positions[None]}
+        inputs = {"input_ids": batch.token_ids[None], **self._other_inputs}
+        if self._takes_positions:
+            inputs["position_ids"] = batch.positions[None]
         if self._picks_rows:
             output = self._model(**inputs, use_cache=False, logits_to_keep=batch.wanted)
             return output.logits[0]
@@ -100,37 +109,59 @@ class _RowAttention:
         self.windows.add(rule.window)
         return self._batch.attend(layer, query, keys, values, rule)
 
+    def attend_layer(
+        self, query: Tensor, keys: Tensor, values: Tensor, rule: AttentionRule
+    ) -> Tensor:
+        """[1, heads, rows, dim] of the library's layout give [1, rows, heads, value_dim]."""
+        return self.attend(query[0], keys[0], values[0], rule).transpose(0, 1)[None]
+
+
+@dataclass(frozen=True, slots=True)
+class _WindowMask:
+    """What layers get for a mask where the model masks a sliding window; passed on to us."""
+
+    window: int
+
 
 def _rows_attention(
     module: torch.nn.Module,
     query: Tensor,  # [1, heads, rows, head_dim]
     key: Tensor,  # [1, kv_heads, rows, head_dim]
     value: Tensor,  # [1, kv_heads, rows, value_dim]
-    attention_mask: Tensor | None,
+    attention_mask: Tensor | _WindowMask | None,
     **options: Any,  # the library's interface is open-ended
 ) -> tuple[Tensor, None]:
     """The signature that `transformers` calls; [1, rows, heads, value_dim] comes out."""
-    if attention_mask is not None or options.get("position_bias") is not None:
-        raise ModelRefused(f"{type(module).__name__} needs more than causal attention over slots")
+    window = options.get("sliding_window")
+    if isinstance(attention_mask, _WindowMask):
+        window = attention_mask.window
+    elif attention_mask is not None:
+        raise ModelRefused(f"{type(module).__name__} masks more than what lies ahead")
+    if options.get("position_bias") is not None:
+        raise ModelRefused(f"{type(module).__name__} adds a position bias to its attention")
     rule = AttentionRule(
         scale=options.get("scaling"),
-        window=options.get("sliding_window"),
+        window=window,
         softcap=options.get("softcap"),
         sinks=options.get("s_aux"),
     )
     attention: _RowAttention = module.row_attention  # type: ignore[assignment]
-    return attention.attend(query[0], key[0], value[0], rule).transpose(0, 1)[None], None
+    return attention.attend_layer(query, key, value, rule), None
 
 
-def _no_mask(**_: Any) -> None:
-    """Our masks are made per session, not per forward."""
+def _row_mask(*_: Any, local_size: int | None = None, **__: Any) -> _WindowMask | None:
+    """Our masks are made per session, not per forward; what they need to know is the window."""
+    return None if local_size is None else _WindowMask(local_size)
 
 
 def _route_attention(model: PreTrainedModel, attention: _RowAttention) -> None:
-    if not _takes(model, "position_ids") or not model._supports_attention_backend:
-        raise ModelRefused(f"{type(model).__name__} does not let its attention be replaced")
     ALL_ATTENTION_FUNCTIONS.register(ATTENTION_NAME, _rows_attention)
-    ALL_MASK_ATTENTION_FUNCTIONS.register(ATTENTION_NAME, _no_mask)
+    ALL_MASK_ATTENTION_FUNCTIONS.register(ATTENTION_NAME, _row_mask)
+    if adapt_attention(model, attention.attend_layer):
+        model.config._attn_implementation_internal = ATTENTION_NAME
+        return
+    if not _takes(model, "position_ids") or not model._can_set_attn_implementation():
+        raise ModelRefused(f"{type(model).__name__} does not let its attention be replaced")
     for module in model.modules():
         module.row_attention = attention  # type: ignore[assignment]
     model.set_attn_implementation(ATTENTION_NAME)

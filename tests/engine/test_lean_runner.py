@@ -15,7 +15,7 @@ from tests.engine.tiny_models import ARCHITECTURES, VOCAB_SIZE, tiny_model
 FAMILIES = [
     name for name in ARCHITECTURES if name.startswith(("llama", "mistral", "qwen2", "qwen3"))
 ]
-FAMILIES.remove("qwen2_moe")
+FAMILIES = [name for name in FAMILIES if not name.endswith("_moe")]
 
 PROMPT = (5, 17, 3, 44, 60, 8, 8, 21, 33, 7, 12, 50)
 CPU = torch.device("cpu")
@@ -80,7 +80,7 @@ def test_company_changes_only_the_rounding(prepack: bool) -> None:
 
 def test_rotary_table_grows_with_the_text() -> None:
     lean, reference = (
-        make("llama-3 rope", torch.float64).forward([_distant()]) for make in (_lean, _reference)
+        make("llama 3.1 rope", torch.float64).forward([_distant()]) for make in (_lean, _reference)
     )
     torch.testing.assert_close(lean, reference, rtol=1e-10, atol=1e-10)
 
@@ -120,7 +120,7 @@ def test_tied_embeddings() -> None:
     torch.testing.assert_close(_speak(lean), _speak(reference), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["gemma2", "gpt2", "granite", "qwen2_moe"])
+@pytest.mark.parametrize("name", ["gemma2 2B", "gpt2", "granite", "qwen2_moe"])
 def test_other_architectures_do_not_fit(name: str) -> None:
     assert not fits_lean_runner(tiny_model(name))
 

@@ -307,16 +307,23 @@ class TestRefusedArchitectures:
 
     def test_attention_that_stays_in_the_model(self, tmp_path: Path) -> None:
         with pytest.raises(ModelRefused, match="does not let its attention be replaced"):
-            load_model(str(save_tiny_model(tmp_path, "bloom")))
+            load_model(str(save_tiny_model(tmp_path, "roformer")))
 
     def test_attention_in_both_directions(self, tmp_path: Path) -> None:
         with pytest.raises(ModelRefused, match="run in pieces its logits differ"):
             load_model(str(save_tiny_model(tmp_path, "bert", is_decoder=False)))
 
-    def test_a_window_that_only_the_mask_knows(self, tmp_path: Path) -> None:
-        path = save_tiny_model(tmp_path, "phimoe", sliding_window=8)
+    def test_a_window_that_never_shows(self, tmp_path: Path) -> None:
+        path = str(save_tiny_model(tmp_path, "llama", sliding_window=8))
         with pytest.raises(ModelRefused, match="keeps its sliding window"):
+            load_model(path, options=REFERENCE)
+
+    def test_no_word_of_how_long_a_text_may_be(self, tmp_path: Path) -> None:
+        path = save_tiny_model(tmp_path, "bloom", max_position_embeddings=None)
+        with pytest.raises(ModelRefused, match="how long a text may be"):
             load_model(str(path))
+        _edit_config(path, seq_length=300)
+        assert load_model(str(path)).context_len == 300
 
 
 def test_code_of_a_checkpoint_is_not_run_unasked(folder: Path) -> None:
