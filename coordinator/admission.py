@@ -3,22 +3,22 @@
 Nothing is adjusted in silence: what does not fit is refused with the field's name and its limit.
 """
 
-import secrets
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass
 
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from coordinator.sampling_request import check_vocabulary, sampling_params, stop_token_ids
 from coordinator.served_model import ServedModel
 from ssd.core.client_session import Admission
 from ssd.core.errors import InvalidRequest, ProtocolError
 from ssd.core.ids import SessionId
 from ssd.core.mode import Mode
-from ssd.core.sampling_params import SamplingParams
 from ssd.v1 import generation_pb2
 from ssd.wire.codec import decode_mode
 
 MAX_REQUEST_ID_LEN = 128
-MAX_STOP_TOKEN_IDS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,35 +35,54 @@ def admit(
     request: generation_pb2.GenerateRequest, model: ServedModel, defaults: RequestDefaults
 ) -> Admission:
     """Raises InvalidRequest naming the field and the limit."""
+    refuse_unknown_fields(request)
     prompt = _prompt(request, model)
+    max_tokens = _max_tokens(request, len(prompt), model, defaults)
     return Admission(
         session_id=_session_id(request, defaults),
         prompt_token_ids=prompt,
-        max_len=len(prompt) + _max_tokens(request, len(prompt), model, defaults),
-        params=_params(request),
-        stop_token_ids=_stop_token_ids(request, model),
+        max_len=len(prompt) + max_tokens,
+        params=sampling_params(request, model, max_tokens=max_tokens),
+        stop_token_ids=stop_token_ids(request, model),
         mode=_mode(request, defaults),
     )
+
+
+def refuse_unknown_fields(request: Message) -> None:
+    """Refuse what this version does not know: a parameter is never ignored in silence.
+
+    Raises:
+        InvalidRequest: the request has a field of a newer version.
+    """
+    unknown = UnknownFieldSet(request)
+    if len(unknown):
+        number = unknown[0].field_number
+        name = request.DESCRIPTOR.name
+        raise InvalidRequest(f"field number {number} of {name} is not supported here", str(number))
 
 
 def _prompt(request: generation_pb2.GenerateRequest, model: ServedModel) -> tuple[int, ...]:
     context_len = model.target.context_len
     if request.WhichOneof("prompt") == "token_ids":
         token_ids = tuple(request.token_ids.token_ids)
-        _check_vocabulary("token_ids", token_ids, model)
+        check_vocabulary("token_ids", token_ids, model)
     else:
         # Hardly a token is longer than this; the bound is on the tokenizer's work.
         if len(request.text) > 64 * context_len:
             raise InvalidRequest(
                 f"text of {len(request.text)} characters cannot fit a context of "
-                f"{context_len} tokens"
+                f"{context_len} tokens",
+                "text",
             )
         token_ids = model.codec.encode(request.text)
     if not token_ids:
-        raise InvalidRequest("the prompt is empty: give text or token_ids of at least one token")
+        raise InvalidRequest(
+            "the prompt is empty: give text or token_ids of at least one token", "prompt"
+        )
     if len(token_ids) >= context_len:
         raise InvalidRequest(
-            f"the prompt of {len(token_ids)} tokens leaves no room in a context of {context_len}"
+            f"the prompt of {len(token_ids)} tokens leaves no room in a context of {context_len}",
+            "prompt",
         )
     return token_ids
 
@@ -80,29 +99,10 @@ def _max_tokens(
     if not 1 <= request.max_tokens <= room:
         raise InvalidRequest(
             f"max_tokens must be between 1 and {room}, what {prompt_len} prompt tokens leave of a "
-            f"context of {model.target.context_len}, not {request.max_tokens}"
+            f"context of {model.target.context_len}, not {request.max_tokens}",
+            "max_tokens",
         )
     return request.max_tokens
-
-
-def _params(request: generation_pb2.GenerateRequest) -> SamplingParams:
-    return SamplingParams(
-        temperature=request.temperature if request.HasField("temperature") else 1.0,
-        top_k=request.top_k,
-        top_p=request.top_p if request.HasField("top_p") else 1.0,
-        min_p=request.min_p,
-        seed=request.seed if request.HasField("seed") else secrets.randbits(64),
-    )
-
-
-def _stop_token_ids(request: generation_pb2.GenerateRequest, model: ServedModel) -> frozenset[int]:
-    if len(request.stop_token_ids) > MAX_STOP_TOKEN_IDS:
-        raise InvalidRequest(
-            f"stop_token_ids may name {MAX_STOP_TOKEN_IDS} ids, not {len(request.stop_token_ids)}"
-        )
-    _check_vocabulary("stop_token_ids", request.stop_token_ids, model)
-    own = () if request.ignore_eos else model.target.eos_token_ids
-    return frozenset(request.stop_token_ids) | frozenset(own)
 
 
 def _mode(request: generation_pb2.GenerateRequest, defaults: RequestDefaults) -> Mode:
@@ -111,9 +111,11 @@ def _mode(request: generation_pb2.GenerateRequest, defaults: RequestDefaults) ->
     try:
         mode = decode_mode(request.mode)
     except ProtocolError as error:
-        raise InvalidRequest(f"mode must be one of ssd, sd, ar, not {request.mode}") from error
+        raise InvalidRequest(
+            f"mode must be one of ssd, sd, ar, not {request.mode}", "mode"
+        ) from error
     if mode is not defaults.mode and not defaults.allow_request_mode:
-        raise InvalidRequest(f"mode {mode} is not allowed here, only {defaults.mode}")
+        raise InvalidRequest(f"mode {mode} is not allowed here, only {defaults.mode}", "mode")
     return mode
 
 
@@ -127,13 +129,7 @@ def _session_id(request: generation_pb2.GenerateRequest, defaults: RequestDefaul
     ):
         raise InvalidRequest(
             f"request_id must be 1 to {MAX_REQUEST_ID_LEN} printable characters, "
-            f"not {len(request.request_id)}"
+            f"not {len(request.request_id)}",
+            "request_id",
         )
     return SessionId(request.request_id)
-
-
-def _check_vocabulary(field: str, token_ids: Iterable[int], model: ServedModel) -> None:
-    size = model.target.vocab_size
-    bad = next((each for each in token_ids if each >= size), None)  # the wire's ids are unsigned
-    if bad is not None:
-        raise InvalidRequest(f"{field} holds {bad}, outside the vocabulary of {size} ids")

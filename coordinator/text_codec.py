@@ -22,6 +22,10 @@ class TextCodec:
         """The text's ids, with the special tokens that the tokenizer puts around a prompt."""
         return tuple(self._tokenizer.encode(text).ids)
 
+    def encode_piece(self, text: str) -> tuple[int, ...]:
+        """The ids of a text that does not start a prompt: no special tokens around it."""
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
     def stream(self) -> "TextStream":
         return TextStream(self._tokenizer)
 

@@ -13,7 +13,14 @@ from ssd.core.errors import InvalidRequest
 from ssd.core.ids import SessionId
 from ssd.core.messages import Close, Commit, Open, Refused
 from ssd.core.rows import Runner
-from ssd.sampling import DrawSpec, NoiseRows, RankedCandidates, rank_candidates
+from ssd.sampling import (
+    DrawSpec,
+    NoiseRows,
+    PathEdits,
+    RankedCandidates,
+    TextEdits,
+    rank_candidates,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,7 @@ class DrafterMachine:
         growth, chain = core.limits.growth, core.limits.chain
         self._num_candidates = max(growth.num_candidates, chain.num_candidates)
         self._noise: dict[SessionId, NoiseRows] = {}
+        self._edits: dict[SessionId, TextEdits] = {}
         self._done: _Done | None = None
 
     def ban(self, token_ids: Sequence[int], *, peer: str) -> list[Output]:
@@ -97,6 +105,7 @@ class DrafterMachine:
             if isinstance(output, ReleaseDraftKv):
                 self._runner.release(output.session_id)
                 self._noise.pop(output.session_id, None)
+                self._edits.pop(output.session_id, None)
 
     def _refuse(self, message: Open | Commit, peer: str) -> list[Output]:
         """Let go of a session that the draft cannot follow."""
@@ -123,7 +132,24 @@ class DrafterMachine:
         """The target's next draw after each node, as the target will make it."""
         params = share.session.opening.params
         noise = None if params.is_greedy else self._noise_of(share)
-        return [DrawSpec(params, node.position + 1, noise) for node in share.nodes]
+        if not params.edits_logits:
+            return [DrawSpec(params, node.position + 1, noise) for node in share.nodes]
+        text = self._text_edits(share)
+        return [
+            DrawSpec(params, node.position + 1, noise, PathEdits(text, node.path))
+            for node in share.nodes
+        ]
+
+    def _text_edits(self, share: StepShare) -> TextEdits:
+        session_id, opening = share.session.runner_id, share.session.opening
+        text = self._edits.get(session_id)
+        if text is None:
+            text = TextEdits(
+                opening.params, prompt_len=opening.prompt_len, vocab_size=self._vocab_size
+            )
+            self._edits[session_id] = text
+        text.follow(share.session.token_ids)
+        return text
 
     def _noise_of(self, share: StepShare) -> NoiseRows:
         session_id = share.session.runner_id

@@ -10,7 +10,7 @@ from ssd.core.ids import SessionId
 from ssd.core.messages import Open
 from ssd.core.rows import Runner
 from ssd.core.verifier import Idle, Output, ReleaseKv, Round, Share, Verifier
-from ssd.sampling import DrawSpec, NoiseRows, target_token_ids
+from ssd.sampling import DrawSpec, NoiseRows, PathEdits, TextEdits, target_token_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class VerifierMachine:
         self.core = core
         self._runner = runner
         self._noise: dict[SessionId, NoiseRows] = {}
+        self._edits: dict[SessionId, TextEdits] = {}
         self._done: _Done | None = None
         self._wake_at: float | None = None
 
@@ -71,15 +72,34 @@ class VerifierMachine:
             if isinstance(output, ReleaseKv):
                 self._runner.release(output.session_id)
                 self._noise.pop(output.session_id, None)
+                self._edits.pop(output.session_id, None)
 
     def _draws(self, share: Share) -> list[DrawSpec]:
         """How each wanted row becomes the target's next token, one position after the row's."""
         opening = share.session.opening
         noise = None if opening.params.is_greedy else self._noise_of(opening)
+        edits = self._path_edits(share) if opening.params.edits_logits else {}
         return [
-            DrawSpec(opening.params, share.rows.positions[row] + 1, noise)
+            DrawSpec(opening.params, share.rows.positions[row] + 1, noise, edits.get(row))
             for row in share.rows.wanted
         ]
+
+    def _path_edits(self, share: Share) -> dict[int, PathEdits]:
+        """What each node's own path does to its logits."""
+        if share.planned is None:
+            return {}
+        session_id, opening = share.session.opening.session_id, share.session.opening
+        text = self._edits.get(session_id)
+        if text is None:
+            text = TextEdits(
+                opening.params,
+                prompt_len=opening.prompt_len,
+                vocab_size=self.core.limits.vocab_size,
+            )
+            self._edits[session_id] = text
+        text.follow(share.session.token_ids)
+        paths = share.planned.tree.paths()
+        return {node: PathEdits(text, path) for node, path in enumerate(paths)}
 
     def _noise_of(self, opening: Open) -> NoiseRows:
         noise = self._noise.get(opening.session_id)

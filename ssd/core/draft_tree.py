@@ -38,6 +38,15 @@ class DraftNode:
     is_dropped: bool = False
     children: dict[int, "DraftNode"] = field(default_factory=dict)
 
+    @property
+    def path(self) -> tuple[int, ...]:
+        """The tokens from below the cursor down to this node."""
+        path, node = [], self
+        while node.parent is not None:
+            path.append(node.token_id)
+            node = node.parent
+        return tuple(reversed(path))
+
     def subtree(self) -> Iterator["DraftNode"]:
         """This node and all below it."""
         stack = [self]

@@ -66,6 +66,7 @@ class DraftSession:
     opening: Open
     limits: GrowthLimits
     tree: DraftTree
+    token_ids: list[int]  # the committed text
     last_step: int = 0
     is_lost: bool = False  # commits are missing; waits for the session to be opened anew
     told_exhausted_len: int = 0
@@ -147,7 +148,7 @@ class Drafter:
             message = f"the drafter has no {wanted} KV slots free"
             return [*outputs, _refusal(opening, peer, "NoCapacity", message)]
         tree = DraftTree(opening.token_ids, key_of(opening.token_ids), num_slots=wanted)
-        session = DraftSession(peer, opening, limits, tree)
+        session = DraftSession(peer, opening, limits, tree, list(opening.token_ids))
         self.sessions[(peer, opening.session_id)] = session
         return outputs + self._flush(session)
 
@@ -168,6 +169,7 @@ class Drafter:
             return [ToVerifier(peer, need)]
         for token_id in message.token_ids[known:]:
             session.tree.advance(token_id)
+        session.token_ids += message.token_ids[known:]
         length = session.committed_len
         session.pending = [each for each in session.pending if each.position >= length]
         if session.pending:

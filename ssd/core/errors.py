@@ -18,7 +18,11 @@ class SsdError(Exception):
 
 
 class InvalidRequest(SsdError):
-    """A request names a value outside its limits."""
+    """A request names a value outside its limits; `field` is its name in the request, if known."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class UnknownSession(SsdError):

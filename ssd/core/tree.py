@@ -29,6 +29,13 @@ class TokenTree:
     def num_nodes(self) -> int:
         return len(self.token_ids)
 
+    def paths(self) -> list[tuple[int, ...]]:
+        """The tokens from below the root down to each node; the root's path is empty."""
+        paths: list[tuple[int, ...]] = [()]
+        for parent, token_id in zip(self.parents[1:], self.token_ids[1:], strict=True):
+            paths.append((*paths[parent], token_id))
+        return paths
+
     def children(self) -> dict[tuple[int, int], int]:
         """The node that carries a token below a parent: (parent, token id) -> node."""
         edges = zip(self.parents[1:], self.token_ids[1:], strict=True)

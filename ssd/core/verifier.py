@@ -23,6 +23,7 @@ from ssd.core.price import CostModel, Price
 from ssd.core.read_off import PlannedTree, read_off
 from ssd.core.rounds import GrowthSpan, RoundRecord
 from ssd.core.rows import RowGroup
+from ssd.core.sampling_params import check_something_is_left
 from ssd.core.verifier_session import Settled, VerifierSession
 
 _EPOCHS_REMEMBERED = 4096
@@ -300,6 +301,7 @@ class Verifier:
             raise InvalidRequest(
                 f"token id {bad[0]} is outside the vocabulary of {self.limits.vocab_size}"
             )
+        check_something_is_left(opening.params, vocab_size=self.limits.vocab_size)
         self._check_room(opening, standing)
         self._epochs.pop(opening.session_id, None)
         self._epochs[opening.session_id] = opening.epoch

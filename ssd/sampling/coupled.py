@@ -21,6 +21,7 @@ from torch import Tensor
 from ssd.core.sampling_params import SamplingParams
 from ssd.sampling.noise import NoiseRows
 from ssd.sampling.processors import divide_by_temperature, process_logits
+from ssd.sampling.text_edits import PathEdits, edit_logits
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class DrawSpec:
     params: SamplingParams
     position: int
     noise: NoiseRows | None  # a greedy draw has none
+    edits: PathEdits | None = None
 
     def __post_init__(self) -> None:
         if self.params.is_greedy != (self.noise is None):
@@ -55,6 +57,7 @@ def perturbed_scores(logits: Tensor, draws: Sequence[DrawSpec]) -> Tensor:
     """
     if logits.dtype not in (torch.float32, torch.float64):
         logits = logits.float()
+    logits = edit_logits(logits, draws)
     params = [draw.params for draw in draws]
     scores = divide_by_temperature(process_logits(logits, params), params)
     if all(draw.noise is None for draw in draws):

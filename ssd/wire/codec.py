@@ -22,8 +22,8 @@ from ssd.core.messages import (
 )
 from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord
-from ssd.core.sampling_params import SamplingParams
 from ssd.v1 import common_pb2, drafter_pb2, verifier_pb2
+from ssd.wire.sampling_codec import decode_sampling, encode_sampling
 
 MODES = {
     Mode.SSD: common_pb2.MODE_SSD,
@@ -70,13 +70,7 @@ def encode_open(opening: Open) -> common_pb2.Open:
         token_ids=opening.token_ids,
         prompt_len=opening.prompt_len,
         max_len=opening.max_len,
-        sampling=common_pb2.Sampling(
-            temperature=params.temperature,
-            top_k=params.top_k,
-            top_p=params.top_p,
-            min_p=params.min_p,
-            seed=params.seed,
-        ),
+        sampling=encode_sampling(params),
         stop_token_ids=sorted(opening.stop_token_ids),
         mode=MODES[opening.mode],
     )
@@ -84,15 +78,8 @@ def encode_open(opening: Open) -> common_pb2.Open:
 
 def decode_open(message: common_pb2.Open) -> Open:
     """Raises ProtocolError when the sampling values are outside their limits."""
-    sampling = message.sampling
     try:
-        params = SamplingParams(
-            temperature=sampling.temperature,
-            top_k=sampling.top_k,
-            top_p=sampling.top_p,
-            min_p=sampling.min_p,
-            seed=sampling.seed,
-        )
+        params = decode_sampling(message.sampling)
     except InvalidRequest as error:
         raise ProtocolError(f"session {message.session_id}: {error}") from error
     return Open(

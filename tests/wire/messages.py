@@ -37,6 +37,17 @@ params = st.builds(
     top_p=st.floats(0.0, 1.0, exclude_min=True),
     min_p=st.floats(0.0, 1.0, exclude_max=True),
     seed=st.integers(0, MAX_SEED),
+    repetition_penalty=st.floats(0.01, 100.0),
+    presence_penalty=st.floats(-2.0, 2.0),
+    frequency_penalty=st.floats(-2.0, 2.0),
+    logit_bias=st.dictionaries(u32, st.floats(-100.0, 100.0), max_size=4).map(
+        lambda biases: tuple(biases.items())
+    ),
+    banned_sequences=st.lists(st.lists(u32, min_size=1, max_size=4).map(tuple), max_size=4).map(
+        tuple
+    ),
+    min_tokens=u32,
+    end_token_ids=st.lists(u32, max_size=4).map(tuple),
 )
 openings = st.builds(
     Open,
