@@ -28,10 +28,13 @@ class _Entry:
 class Registry:
     """Keeps one link per registered verifier and tells each which drafters there are."""
 
-    def __init__(self, table: SessionTable, timeouts: StreamTimeouts) -> None:
+    def __init__(
+        self, table: SessionTable, timeouts: StreamTimeouts, *, coordinator_id: str
+    ) -> None:
         self.links: dict[str, VerifierLink] = {}
         self._table = table
         self._timeouts = timeouts
+        self._coordinator_id = coordinator_id
         self._entries: dict[str, _Entry] = {}
 
     async def register(self, worker: registry_pb2.Worker) -> None:
@@ -78,7 +81,12 @@ class Registry:
         gone = [name for name, link in self.links.items() if verifiers.get(name) != link.worker]
         closing = [self.links.pop(name).close() for name in gone]
         for name in verifiers.keys() - self.links.keys():
-            self.links[name] = VerifierLink(verifiers[name], self._table, self._timeouts)
+            self.links[name] = VerifierLink(
+                verifiers[name],
+                self._table,
+                self._timeouts,
+                coordinator_id=self._coordinator_id,
+            )
         for name, link in self.links.items():
             link.assign_drafters(self._drafters_for(self._entries[name].worker))
         await asyncio.gather(*closing)

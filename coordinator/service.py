@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import uuid
 from collections.abc import Callable
 
 import structlog
@@ -35,7 +36,7 @@ async def run_coordinator(
     stream = StreamTimeouts(timeouts.heartbeat_s, timeouts.peer_dead_s, timeouts.connect_s)
     vitals = health.aio.HealthServicer()
     table = SessionTable(_limits(config), epoch_floor=time.time_ns() // 1_000_000)
-    registry = Registry(table, stream)
+    registry = Registry(table, stream, coordinator_id=uuid.uuid4().hex)
     server = make_server()
     generation_pb2_grpc.add_GenerationServiceServicer_to_server(
         GenerationServicer(

@@ -43,7 +43,12 @@ class VerifierLink:
     """
 
     def __init__(
-        self, worker: registry_pb2.Worker, table: SessionTable, timeouts: StreamTimeouts
+        self,
+        worker: registry_pb2.Worker,
+        table: SessionTable,
+        timeouts: StreamTimeouts,
+        *,
+        coordinator_id: str,
     ) -> None:
         self.name = worker.name
         self.worker = worker
@@ -56,7 +61,7 @@ class VerifierLink:
             worker.address,
             _KIND,
             self,
-            hello=common_pb2.Hello(protocol_version=PROTOCOL_VERSION),
+            hello=common_pb2.Hello(protocol_version=PROTOCOL_VERSION, instance_id=coordinator_id),
             timeouts=timeouts,
         )
         self._task = asyncio.create_task(self._run())

@@ -9,12 +9,16 @@ from drafter_service.servicer import DrafterServicer
 from ssd.config import SsdConfig
 from ssd.core.drafter import Drafter, DrafterLimits, Output
 from ssd.core.growth import GrowthLimits, chain_limits
+from ssd.core.price import CostModel
 from ssd.engine.engine_thread import EngineThread
 from ssd.engine.loading import LoadedModel
 from ssd.v1 import drafter_pb2_grpc
 from ssd.wire.hello import Capabilities
 from ssd.worker.host import exit_when_engine_dies
+from ssd.worker.stall_watch import Pulse
 from ssd.worker.warm_up import measure_forwards
+
+_SLOW_STEPS = 5.0
 
 
 class DrafterService:
@@ -23,7 +27,7 @@ class DrafterService:
     def __init__(
         self, config: SsdConfig, draft: LoadedModel, me: Capabilities, *, core: int | None
     ) -> None:
-        measure_forwards(draft.runner, context_len=draft.context_len)
+        cost = CostModel(measure_forwards(draft.runner, context_len=draft.context_len))
         limits = _limits(config, draft)
         self.machine = DrafterMachine(Drafter(limits), draft.runner, vocab_size=draft.vocab_size)
         vocabulary = draft.vocabulary
@@ -38,6 +42,14 @@ class DrafterService:
             num_threads=config.drafter.threads,
         )
         self.servicer.engine = self.engine
+
+        # A step of all rows of a large draft on a slow device may take long and not hang.
+        self.stall_limit_s = max(
+            config.timeouts.engine_stall_s, _SLOW_STEPS * cost.forward_s(config.drafter.max_rows)
+        )
+
+    def pulses(self) -> tuple[Pulse, ...]:
+        return (Pulse(has_work=self.engine.is_busy, num_done=self.engine.num_turns),)
 
     def add_to(self, server: grpc.aio.Server) -> None:
         drafter_pb2_grpc.add_DrafterServiceServicer_to_server(self.servicer, server)

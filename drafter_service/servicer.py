@@ -6,6 +6,7 @@ engine never waits for a stream: one that falls behind is cut off.
 
 import asyncio
 import itertools
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ import structlog
 from drafter_service.machine import DrafterMachine
 from ssd.core.drafter import Output, ToVerifier
 from ssd.core.errors import ProtocolError
+from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Commit, Open, Rates
 from ssd.engine.engine_thread import EngineThread
 from ssd.v1 import drafter_pb2, drafter_pb2_grpc
@@ -97,14 +99,30 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
             case Rates():
                 self.engine.post(lambda: core.rates_updated(order))
             case Ping():
-                pong = Pong(
-                    number=order.number,
-                    num_steps=core.num_steps,
-                    num_sessions=len(core.sessions),
-                )
-                self._outboxes[peer].put([pong])
+                self._answer(peer, order)
             case Hello():
                 self._greet(peer, decode_hello(order))
+
+    def _answer(self, peer: str, ping: Ping) -> None:
+        """A sign of life at once; what is held follows when the engine gets to it."""
+        core = self._machine.core
+        now = time.monotonic_ns()
+        pong = Pong(
+            number=ping.number,
+            num_steps=core.num_steps,
+            num_sessions=len(core.sessions),
+            origin_ns=ping.origin_ns,
+            receive_ns=now,
+            transmit_ns=now,
+        )
+        self._outboxes[peer].put([pong])
+        self.engine.post(lambda: self._report_ledger(peer, ping.number))
+
+    def _report_ledger(self, peer: str, number: int) -> list[Output]:
+        """On the engine's thread, like `deliver`, and in order with it."""
+        ledger = Ledger(number, self._machine.core.ledger(peer))
+        self._loop.call_soon_threadsafe(self._put, peer, [ledger])
+        return []
 
     def _greet(self, peer: str, target: Capabilities) -> None:
         """Learn which ids mean something else to this target, or nothing.
@@ -130,11 +148,14 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
             if isinstance(output, ToVerifier):
                 by_peer[output.peer].append(output.message)
         for peer, reports in by_peer.items():
-            outbox = self._outboxes.get(peer)
-            if outbox is None:
-                continue
-            try:
-                outbox.put(reports)
-            except OutboxOverflow:
-                log.warning("verifier reads too slowly", peer=peer)
-                outbox.close()
+            self._put(peer, reports)
+
+    def _put(self, peer: str, reports: Sequence[DrafterReport]) -> None:
+        outbox = self._outboxes.get(peer)
+        if outbox is None:
+            return
+        try:
+            outbox.put(reports)
+        except OutboxOverflow:
+            log.warning("verifier reads too slowly", peer=peer)
+            outbox.close()

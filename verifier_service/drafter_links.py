@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from ssd.core.errors import ProtocolError
+from ssd.core.ledger import Ledger
 from ssd.core.messages import Grow, Need, Refused
 from ssd.core.verifier import Output, ToDrafter
 from ssd.v1 import drafter_pb2_grpc
@@ -47,10 +48,20 @@ class DrafterLinks:
         self._me = me
         self._timeouts = timeouts
         self._links: dict[str, _DrafterLink] = {}
+        self._assigned: dict[str, frozenset[str]] = {}  # by coordinator
 
-    def assign(self, addresses: Iterable[str]) -> None:
-        """Dial those that are new, let go of those that are not named."""
-        wanted = set(addresses)
+    def assign(self, addresses: Iterable[str], *, owner: str) -> None:
+        """Dial those that are new, let go of those that no coordinator names any more."""
+        self._assigned[owner] = frozenset(addresses)
+        self._apply()
+
+    def forget(self, owner: str) -> None:
+        """A coordinator is gone, and what it assigned with it."""
+        if self._assigned.pop(owner, None) is not None:
+            self._apply()
+
+    def _apply(self) -> None:
+        wanted = set().union(*self._assigned.values())
         for address in self._links.keys() - wanted:
             self._links.pop(address).close()
         for address in wanted - self._links.keys():
@@ -105,7 +116,13 @@ class _DrafterLink:
             case Need():
                 self._links._post(lambda: self._core.need(report, drafter_id=self.address))
             case Refused():
-                self._links._post(lambda: self._core.drafter_refused(report))
+                self._links._post(
+                    lambda: self._core.drafter_refused(report, drafter_id=self.address)
+                )
+            case Ledger():
+                self._links._post(
+                    lambda: self._core.drafter_ledger(report, drafter_id=self.address)
+                )
 
     def lost(self, reason: str) -> None:
         if reason != self._reason:

@@ -14,10 +14,13 @@ from ssd.wire.dialed_stream import StreamTimeouts
 from ssd.wire.hello import Capabilities
 from ssd.worker.host import exit_when_engine_dies
 from ssd.worker.model import tokenizer_json
+from ssd.worker.stall_watch import Pulse
 from ssd.worker.warm_up import measure_forwards
 from verifier_service.drafter_links import DrafterLinks
 from verifier_service.machine import VerifierMachine
 from verifier_service.servicer import VerifierServicer
+
+_SLOW_ROUNDS = 5.0
 
 
 class VerifierService:
@@ -41,6 +44,19 @@ class VerifierService:
             self.machine, self.engine.post, me=me, timeouts=_stream_timeouts(config)
         )
         self.servicer.engine, self.servicer.links = self.engine, self._links
+
+        # A round of all rows of a large model on a slow device may take long and not hang.
+        self.stall_limit_s = max(
+            config.timeouts.engine_stall_s,
+            _SLOW_ROUNDS * cost.forward_s(config.verifier.max_rows),
+        )
+
+    def pulses(self) -> tuple[Pulse, ...]:
+        core, engine = self.machine.core, self.engine
+        return (
+            Pulse(has_work=engine.is_busy, num_done=engine.num_turns),
+            Pulse(has_work=core.has_work, num_done=core.num_rounds),
+        )
 
     def add_to(self, server: grpc.aio.Server) -> None:
         verifier_pb2_grpc.add_VerifierServiceServicer_to_server(self.servicer, server)

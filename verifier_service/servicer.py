@@ -1,19 +1,24 @@
 """The verifier's end of `Serve`: decode, post to the engine, encode.
 
 A stream is one coordinator, which owns the sessions it opened: when the stream ends they end here,
-and the coordinator opens them again from its books, here or elsewhere.
+and the coordinator opens them again from its books, here or elsewhere. Several coordinators may
+share a verifier and know nothing of each other's request ids, so inside this process, and to the
+drafters, a session is named by its coordinator and its id together.
 """
 
 import asyncio
 import itertools
+import time
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import structlog
 
 from ssd.core.errors import ProtocolError
 from ssd.core.ids import Epoch, SessionId
+from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Open, Refused
 from ssd.core.verifier import Output, ToCoordinator, ToDrafter
 from ssd.engine.engine_thread import EngineThread
@@ -33,9 +38,22 @@ from ssd.wire.hello import Capabilities, check_version, encode_hello
 from ssd.wire.outbox import Outbox, OutboxOverflow
 from verifier_service.drafter_links import DrafterLinks
 from verifier_service.machine import VerifierMachine
+from verifier_service.owned import disowned, owned
 
 _BOUND = 65_536  # reports that may wait for a coordinator; commits are bounded by max_tokens anyway
 log = structlog.get_logger()
+
+
+class _Stream:
+    """One coordinator's stream; `owner` is its name in this process.
+
+    `instance_id` is who it says it is, until its first order, which proves that it accepted us.
+    """
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        self.instance_id = ""
+        self.outbox: Outbox[VerifierReport] = Outbox(_BOUND)
 
 
 class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
@@ -49,7 +67,8 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         self._me = me
         self._tokenizer_json = tokenizer_json
         self._numbers = itertools.count(1)
-        self._outboxes: dict[str, Outbox[VerifierReport]] = {}
+        self._streams: dict[str, _Stream] = {}
+        self._names: dict[str, str] = {}  # of coordinators that said who they are
         self._loop = asyncio.get_running_loop()
 
     def deliver(self, outputs: list[Output]) -> None:
@@ -59,42 +78,39 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
     async def Serve(  # noqa: N802 (the name is the protocol's)
         self, requests: AsyncIterator[verifier_pb2.ServeRequest], context: Any
     ) -> None:
-        owner = f"c{next(self._numbers)}"
-        outbox: Outbox[VerifierReport] = Outbox(_BOUND)
-        self._outboxes[owner] = outbox
-        outbox.put([encode_hello(self._me)])
+        stream = _Stream(f"c{next(self._numbers)}")
+        self._streams[stream.owner] = stream
+        stream.outbox.put([encode_hello(self._me)])
         try:
             await run_accepted(
                 requests,
                 context,
-                outbox,
-                take=lambda request: self._take_request(owner, request),
+                stream.outbox,
+                take=lambda request: self._take_request(stream, request),
                 encode=encode_verifier_reports,
             )
         finally:
-            del self._outboxes[owner]
-            self.engine.post(lambda: self._machine.core.owner_lost(owner))
-            log.info("coordinator left", owner=owner)
+            self._leave(stream)
 
     async def GetTokenizer(  # noqa: N802 (the name is the protocol's)
         self, request: verifier_pb2.GetTokenizerRequest, context: Any
     ) -> verifier_pb2.GetTokenizerResponse:
         return verifier_pb2.GetTokenizerResponse(tokenizer_json=self._tokenizer_json)
 
-    def _take_request(self, owner: str, request: verifier_pb2.ServeRequest) -> None:
+    def _take_request(self, stream: _Stream, request: verifier_pb2.ServeRequest) -> None:
         for message in request.orders:
             try:
                 order = decode_verifier_order(message)
             except ProtocolError as error:
                 self.num_dropped += 1
-                log.warning("order dropped", owner=owner, reason=str(error))
-                self._refuse_open(owner, message, error)
+                log.warning("order dropped", owner=stream.owner, reason=str(error))
+                self._refuse_open(stream, message, error)
                 continue
             if order is not None:
-                self._take(owner, order)
+                self._take(stream, order)
 
     def _refuse_open(
-        self, owner: str, message: verifier_pb2.VerifierOrder, error: ProtocolError
+        self, stream: _Stream, message: verifier_pb2.VerifierOrder, error: ProtocolError
     ) -> None:
         """Say so when a session cannot be opened: a client waits for it."""
         if message.HasField("open"):
@@ -105,27 +121,69 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
                 type(error).__name__,
                 str(error),
             )
-            self._outboxes[owner].put([refusal])
+            stream.outbox.put([refusal])
 
-    def _take(self, owner: str, order: VerifierOrder) -> None:
-        core = self._machine.core
+    def _take(self, stream: _Stream, order: VerifierOrder) -> None:
+        if isinstance(order, Hello):
+            check_version(order)
+            stream.instance_id = order.instance_id
+            return
+        if stream.instance_id:
+            self._introduce(stream)
+        core, owner = self._machine.core, stream.owner
         match order:
             case Open():
-                self.engine.post(lambda: core.open(order, owner=owner))
+                opening = replace(order, session_id=owned(order.session_id, owner))
+                self.engine.post(lambda: core.open(opening, owner=owner))
             case Close():
-                self.engine.post(lambda: core.close(order))
+                closing = replace(order, session_id=owned(order.session_id, owner))
+                self.engine.post(lambda: core.close(closing))
             case AssignDrafters():
-                self.links.assign(order.addresses)
+                self.links.assign(order.addresses, owner=owner)
             case Ping():
-                pong = Pong(
-                    number=order.number,
-                    num_steps=core.num_rounds,
-                    num_sessions=len(core.sessions),
-                )
-                self._outboxes[owner].put([pong])
-            case Hello():
-                check_version(order)
-                log.info("coordinator attached", owner=owner)
+                self._answer(stream, order)
+
+    def _answer(self, stream: _Stream, ping: Ping) -> None:
+        """A sign of life at once; the books follow when the engine gets to it."""
+        core, owner = self._machine.core, stream.owner
+        now = time.monotonic_ns()
+        pong = Pong(
+            number=ping.number,
+            num_steps=core.num_rounds,
+            num_sessions=len(core.sessions),
+            origin_ns=ping.origin_ns,
+            receive_ns=now,
+            transmit_ns=now,
+        )
+        stream.outbox.put([pong])
+        self.engine.post(lambda: self._report_ledger(owner, ping.number))
+
+    def _report_ledger(self, owner: str, number: int) -> list[Output]:
+        """On the engine's thread, like `deliver`, and in order with it."""
+        ledger = Ledger(number, self._machine.core.ledger(owner))
+        self._loop.call_soon_threadsafe(self._put, owner, [disowned(ledger, owner)])
+        return []
+
+    def _introduce(self, stream: _Stream) -> None:
+        """Give the stream its coordinator's name, which an earlier stream of it may have had."""
+        del self._streams[stream.owner]
+        stream.owner = self._names.setdefault(stream.instance_id, stream.owner)
+        stream.instance_id = ""
+        earlier = self._streams.get(stream.owner)
+        self._streams[stream.owner] = stream
+        if earlier is not None:  # its end was not noticed yet
+            earlier.outbox.close()
+        log.info("coordinator attached", owner=stream.owner)
+
+    def _leave(self, stream: _Stream) -> None:
+        owner = stream.owner
+        if self._streams.get(owner) is not stream:
+            return  # a later stream of the same coordinator goes on with its sessions
+        del self._streams[owner]
+        self._names = {each: name for each, name in self._names.items() if name != owner}
+        self.links.forget(owner)
+        self.engine.post(lambda: self._machine.core.owner_lost(owner))
+        log.info("coordinator left", owner=owner)
 
     def _route(self, outputs: list[Output]) -> None:
         """Drafters first: they can use the time. One wire message per round and stream."""
@@ -133,13 +191,16 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         by_owner: defaultdict[str, list[VerifierReport]] = defaultdict(list)
         for output in outputs:
             if isinstance(output, ToCoordinator):
-                by_owner[output.owner].append(output.message)
+                by_owner[output.owner].append(disowned(output.message, output.owner))
         for owner, reports in by_owner.items():
-            outbox = self._outboxes.get(owner)
-            if outbox is None:
-                continue
-            try:
-                outbox.put(reports)
-            except OutboxOverflow:
-                log.warning("coordinator reads too slowly", owner=owner)
-                outbox.close()
+            self._put(owner, reports)
+
+    def _put(self, owner: str, reports: Sequence[VerifierReport]) -> None:
+        stream = self._streams.get(owner)
+        if stream is None:
+            return
+        try:
+            stream.outbox.put(reports)
+        except OutboxOverflow:
+            log.warning("coordinator reads too slowly", owner=owner)
+            stream.outbox.close()

@@ -184,6 +184,8 @@ class TimeoutsSection(Section):
     # Four heartbeats: one late by a long garbage collection is no death.
     peer_dead_s: Seconds = 1.0
     """Seconds without a heartbeat after which a peer is dead."""
+    engine_stall_s: Seconds = 10.0
+    """Seconds that an engine with work may stand still before its process ends itself."""
     connect_s: Seconds = 5.0
     """Seconds that a connection to a peer may take."""
     reopen_s: Seconds = 30.0

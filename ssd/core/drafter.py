@@ -20,6 +20,7 @@ from ssd.core.expansion import Expansion
 from ssd.core.growth import GrowthLimits
 from ssd.core.ids import SessionId
 from ssd.core.keys import key_of
+from ssd.core.ledger import LedgerEntry
 from ssd.core.messages import Close, Commit, Grow, Need, Open, Rates, Refused
 from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan
@@ -93,6 +94,16 @@ class DraftSession:
     def is_exhausted(self) -> bool:
         """Whether the verifier was told that nothing more will come for the text as it stands."""
         return self.told_exhausted_len >= self.committed_len
+
+    def ledger_entry(self) -> LedgerEntry:
+        return LedgerEntry(
+            self.opening.session_id,
+            self.opening.epoch,
+            self.committed_len,
+            self.tree.cursor.key,
+            self.tree.kv_len,
+            self.last_step,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +207,14 @@ class Drafter:
         """A verifier's stream ended, and its sessions with it."""
         gone = [key for key in self.sessions if key[0] == peer]
         return [output for key in gone for output in self._drop(key)]
+
+    def ledger(self, peer: str) -> tuple[LedgerEntry, ...]:
+        """What is held for one verifier; what waits to be opened anew is as good as lost."""
+        return tuple(
+            each.ledger_entry()
+            for each in self.sessions.values()
+            if each.peer == peer and not each.is_lost
+        )
 
     # ── work ──────────────────────────────────────────────────────────────────────────────────
 

@@ -17,6 +17,7 @@ from ssd.core.errors import InvalidRequest, NoCapacity, SsdError
 from ssd.core.expansion import Expansion
 from ssd.core.ids import Epoch, SessionId
 from ssd.core.launch import DrafterPace, Patience
+from ssd.core.ledger import Ledger, LedgerEntry
 from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused
 from ssd.core.mode import Mode
 from ssd.core.price import CostModel, Price
@@ -146,7 +147,8 @@ class Verifier:
         self.sessions[opening.session_id] = session
         self._growth[opening.session_id] = []
         if opening.mode is not Mode.AR and self.drafters:
-            session.is_drafted = True
+            for drafter_id in self.drafters:
+                session.drafter_joined(drafter_id)
             outputs.append(ToDrafter(opening))
         return outputs
 
@@ -172,17 +174,40 @@ class Verifier:
             if session.opening.mode is not Mode.AR
         ]
         for opening in openings:
-            session = self.sessions[opening.session_id]
-            session.is_drafted, session.exhausted_len = True, 0
+            self.sessions[opening.session_id].drafter_joined(drafter_id)
         return [ToDrafter(opening, drafter_id) for opening in openings]
 
     def drafter_lost(self, drafter_id: str) -> list[Output]:
         """A drafter is gone; what it sent stays useful, nothing more is waited for."""
         self.drafters.discard(drafter_id)
-        if not self.drafters:
-            for session in self.sessions.values():
-                session.is_drafted = False
+        for session in self.sessions.values():
+            session.drafter_left(drafter_id)
         return []
+
+    def drafter_ledger(self, ledger: Ledger, *, drafter_id: str) -> list[Output]:
+        """Open anew what a drafter should hold and does not: an order to it was lost.
+
+        An opening may still be on its way when a ledger is made, so the first that leaves a session
+        out proves nothing; the second does, or costs a little speed.
+        """
+        held = {(each.session_id, each.epoch) for each in ledger.entries}
+        outputs: list[Output] = []
+        for session in self.sessions.values():
+            opening = session.opening
+            if drafter_id not in session.drafters:
+                continue
+            if (opening.session_id, opening.epoch) in held:
+                session.missing_at.discard(drafter_id)
+            elif drafter_id in session.missing_at:
+                session.drafter_joined(drafter_id)
+                outputs.append(ToDrafter(self._opening_as_it_stands(session), drafter_id))
+            else:
+                session.missing_at.add(drafter_id)
+        return outputs
+
+    def ledger(self, owner: str) -> tuple[LedgerEntry, ...]:
+        """What is held for one coordinator."""
+        return tuple(each.ledger_entry() for each in self.sessions.values() if each.owner == owner)
 
     def grow(self, message: Grow, *, now: float) -> list[Output]:
         """Take a drafter's expansions into the session's map."""
@@ -196,17 +221,18 @@ class Verifier:
         for expansion in message.expansions:
             if not self._makes_sense(expansion) or not session.merge(expansion):
                 self.num_stale += 1
+        session.is_unheard = False
         if message.is_exhausted:
             session.exhausted_len = max(session.exhausted_len, message.base_len)
         self._growth[message.session_id].extend(message.spans)
         self._pace.grew(message.spans)
         return []
 
-    def drafter_refused(self, message: Refused) -> list[Output]:
+    def drafter_refused(self, message: Refused, *, drafter_id: str) -> list[Output]:
         """A drafter has no room for a session: without another it goes on as plain decoding."""
         session = self._current(message.session_id, message.epoch)
-        if session is not None and len(self.drafters) <= 1:
-            session.is_drafted = False
+        if session is not None:
+            session.drafter_left(drafter_id)
         return []
 
     def need(self, message: Need, *, drafter_id: str) -> list[Output]:
@@ -247,6 +273,7 @@ class Verifier:
         for share, target in zip(done.shares, target_token_ids, strict=True):
             if self.sessions.get(share.session.opening.session_id) is not share.session:
                 continue  # closed or opened anew while the forward ran
+            share.session.last_round = done.round_id
             if share.planned is None:
                 share.session.prefilled(share.rows)
                 continue
@@ -266,6 +293,11 @@ class Verifier:
             session.check()
         assert self.num_reserved_slots <= self.limits.kv_slots
         assert self._growth.keys() == self.sessions.keys()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether rounds must come."""
+        return bool(self.sessions)
 
     @property
     def num_reserved_slots(self) -> int:
@@ -391,15 +423,20 @@ class Verifier:
         self, planned: Sequence[tuple[VerifierSession, PlannedTree]], now: float
     ) -> float | None:
         """Mode `sd` waits, in lock-step, until every chain has its depth or the drafter is done."""
-        unfinished = any(
-            session.opening.mode is Mode.SD
+        unfinished = [
+            session
+            for session, tree in planned
+            if session.opening.mode is Mode.SD
             and session.expects_growth
             and tree.depth < min(self.limits.sd_depth, session.draft_room)
-            for session, tree in planned
-        )
+        ]
         ready_s = now if self._ready_s is None else self._ready_s
         deadline = ready_s + self.limits.sd_patience_s
-        return deadline if unfinished and now < deadline else None
+        if now < deadline:
+            return deadline if unfinished else None
+        for session in unfinished:  # a lost message costs one wait, not one in every round
+            session.is_unheard = True
+        return None
 
     def _launch(self, planned: Sequence[tuple[VerifierSession, PlannedTree]]) -> Round:
         """Pack the trees and, in what is left of the row budget, prefill chunks."""

@@ -15,6 +15,7 @@ from ssd.core.edge_rates import EdgeRates
 from ssd.core.expansion import Expansion, ExpansionMap
 from ssd.core.ids import PrefixKey, SlotSet
 from ssd.core.keys import extend_key, key_of
+from ssd.core.ledger import LedgerEntry
 from ssd.core.messages import FinishReason, Open
 from ssd.core.read_off import PlannedTree, Soil
 from ssd.core.rounds import Lookup
@@ -45,7 +46,10 @@ class VerifierSession:
         self.key = key_of(opening.token_ids)
         self.expansions = ExpansionMap()
         self.slots = SlotLedger(opening.max_len + tree_slots)
-        self.is_drafted = False
+        self.drafters: set[str] = set()  # those that should hold the session
+        self.missing_at: set[str] = set()  # those of them whose last ledger left it out
+        self.is_unheard = False  # waited for in vain; nothing came since
+        self.last_round = 0
         self.exhausted_len = 0  # the drafter has nothing more for the text of this length
 
     @property
@@ -66,9 +70,35 @@ class VerifierSession:
         return self.opening.max_len - self.committed_len - 1
 
     @property
+    def is_drafted(self) -> bool:
+        return bool(self.drafters)
+
+    @property
     def expects_growth(self) -> bool:
         """Whether the drafter may still send something for the text as it stands."""
-        return self.is_drafted and self.exhausted_len < self.committed_len
+        is_done = self.exhausted_len >= self.committed_len
+        return self.is_drafted and not is_done and not self.is_unheard
+
+    def drafter_joined(self, drafter_id: str) -> None:
+        """A drafter is sent the session as it stands."""
+        self.drafters.add(drafter_id)
+        self.missing_at.discard(drafter_id)
+        self.exhausted_len = 0
+        self.is_unheard = False
+
+    def drafter_left(self, drafter_id: str) -> None:
+        self.drafters.discard(drafter_id)
+        self.missing_at.discard(drafter_id)
+
+    def ledger_entry(self) -> LedgerEntry:
+        return LedgerEntry(
+            self.opening.session_id,
+            self.opening.epoch,
+            self.committed_len,
+            self.key,
+            self.kv_len,
+            self.last_round,
+        )
 
     def merge(self, expansion: Expansion) -> bool:
         """Take an expansion unless the text has passed it."""

@@ -56,6 +56,8 @@ class EngineThread(Generic[Output]):
         self._died = died
         self._core = core
         self._num_threads = num_threads
+        self.is_busy = False  # running or handling something; asleep otherwise
+        self.num_turns = 0
         self._is_stopping = False
         self._events: queue.SimpleQueue[Event[Output]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -87,6 +89,8 @@ class EngineThread(Generic[Output]):
 
     def _loop(self) -> None:
         while not self._is_stopping:
+            self.is_busy = True
+            self.num_turns += 1
             if self._machine.run():
                 self._handle(self._waiting_events())
                 self._hand_over(self._machine.settle())
@@ -107,10 +111,13 @@ class EngineThread(Generic[Output]):
     def _next_event(self, until: float | None) -> Event[Output] | None:
         """Sleep until an event comes or the time has; None when no event came."""
         timeout_s = None if until is None else max(until - time.monotonic(), 0.0)
+        self.is_busy = False
         try:
             return self._events.get(timeout=timeout_s)
         except queue.Empty:
             return None
+        finally:
+            self.is_busy = True
 
     def _waiting_events(self) -> Iterator[Event[Output]]:
         while True:

@@ -197,17 +197,43 @@ class Refused(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., kind: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class Ping(_message.Message):
-    __slots__ = ("number",)
+    __slots__ = ("number", "origin_ns")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_NS_FIELD_NUMBER: _ClassVar[int]
     number: int
-    def __init__(self, number: _Optional[int] = ...) -> None: ...
+    origin_ns: int
+    def __init__(self, number: _Optional[int] = ..., origin_ns: _Optional[int] = ...) -> None: ...
 
 class Pong(_message.Message):
-    __slots__ = ("number", "num_steps", "num_sessions")
+    __slots__ = ("number", "num_steps", "num_sessions", "origin_ns", "receive_ns", "transmit_ns")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     NUM_STEPS_FIELD_NUMBER: _ClassVar[int]
     NUM_SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_NS_FIELD_NUMBER: _ClassVar[int]
+    RECEIVE_NS_FIELD_NUMBER: _ClassVar[int]
+    TRANSMIT_NS_FIELD_NUMBER: _ClassVar[int]
     number: int
     num_steps: int
     num_sessions: int
-    def __init__(self, number: _Optional[int] = ..., num_steps: _Optional[int] = ..., num_sessions: _Optional[int] = ...) -> None: ...
+    origin_ns: int
+    receive_ns: int
+    transmit_ns: int
+    def __init__(self, number: _Optional[int] = ..., num_steps: _Optional[int] = ..., num_sessions: _Optional[int] = ..., origin_ns: _Optional[int] = ..., receive_ns: _Optional[int] = ..., transmit_ns: _Optional[int] = ...) -> None: ...
+
+class Ledger(_message.Message):
+    __slots__ = ("number", "session_ids", "epochs", "committed_lens", "keys", "kv_lens", "last_rounds")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_IDS_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_LENS_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    KV_LENS_FIELD_NUMBER: _ClassVar[int]
+    LAST_ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    session_ids: _containers.RepeatedScalarFieldContainer[str]
+    epochs: _containers.RepeatedScalarFieldContainer[int]
+    committed_lens: _containers.RepeatedScalarFieldContainer[int]
+    keys: _containers.RepeatedScalarFieldContainer[int]
+    kv_lens: _containers.RepeatedScalarFieldContainer[int]
+    last_rounds: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, number: _Optional[int] = ..., session_ids: _Optional[_Iterable[str]] = ..., epochs: _Optional[_Iterable[int]] = ..., committed_lens: _Optional[_Iterable[int]] = ..., keys: _Optional[_Iterable[int]] = ..., kv_lens: _Optional[_Iterable[int]] = ..., last_rounds: _Optional[_Iterable[int]] = ...) -> None: ...

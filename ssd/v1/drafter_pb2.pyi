@@ -44,18 +44,20 @@ class SpeculateResponse(_message.Message):
     def __init__(self, reports: _Optional[_Iterable[_Union[DrafterReport, _Mapping]]] = ...) -> None: ...
 
 class DrafterReport(_message.Message):
-    __slots__ = ("hello", "grow", "need", "refused", "pong")
+    __slots__ = ("hello", "grow", "need", "refused", "pong", "ledger")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     GROW_FIELD_NUMBER: _ClassVar[int]
     NEED_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     PONG_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_FIELD_NUMBER: _ClassVar[int]
     hello: _common_pb2.Hello
     grow: Grow
     need: Need
     refused: _common_pb2.Refused
     pong: _common_pb2.Pong
-    def __init__(self, hello: _Optional[_Union[_common_pb2.Hello, _Mapping]] = ..., grow: _Optional[_Union[Grow, _Mapping]] = ..., need: _Optional[_Union[Need, _Mapping]] = ..., refused: _Optional[_Union[_common_pb2.Refused, _Mapping]] = ..., pong: _Optional[_Union[_common_pb2.Pong, _Mapping]] = ...) -> None: ...
+    ledger: _common_pb2.Ledger
+    def __init__(self, hello: _Optional[_Union[_common_pb2.Hello, _Mapping]] = ..., grow: _Optional[_Union[Grow, _Mapping]] = ..., need: _Optional[_Union[Need, _Mapping]] = ..., refused: _Optional[_Union[_common_pb2.Refused, _Mapping]] = ..., pong: _Optional[_Union[_common_pb2.Pong, _Mapping]] = ..., ledger: _Optional[_Union[_common_pb2.Ledger, _Mapping]] = ...) -> None: ...
 
 class Grow(_message.Message):
     __slots__ = ("session_id", "epoch", "base_len", "keys", "positions", "num_candidates", "steps", "token_ids", "estimates", "is_exhausted", "spans")

@@ -50,18 +50,20 @@ class ServeResponse(_message.Message):
     def __init__(self, reports: _Optional[_Iterable[_Union[VerifierReport, _Mapping]]] = ...) -> None: ...
 
 class VerifierReport(_message.Message):
-    __slots__ = ("hello", "commit", "finished", "refused", "pong")
+    __slots__ = ("hello", "commit", "finished", "refused", "pong", "ledger")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     PONG_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_FIELD_NUMBER: _ClassVar[int]
     hello: _common_pb2.Hello
     commit: _common_pb2.Commit
     finished: Finished
     refused: _common_pb2.Refused
     pong: _common_pb2.Pong
-    def __init__(self, hello: _Optional[_Union[_common_pb2.Hello, _Mapping]] = ..., commit: _Optional[_Union[_common_pb2.Commit, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., refused: _Optional[_Union[_common_pb2.Refused, _Mapping]] = ..., pong: _Optional[_Union[_common_pb2.Pong, _Mapping]] = ...) -> None: ...
+    ledger: _common_pb2.Ledger
+    def __init__(self, hello: _Optional[_Union[_common_pb2.Hello, _Mapping]] = ..., commit: _Optional[_Union[_common_pb2.Commit, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., refused: _Optional[_Union[_common_pb2.Refused, _Mapping]] = ..., pong: _Optional[_Union[_common_pb2.Pong, _Mapping]] = ..., ledger: _Optional[_Union[_common_pb2.Ledger, _Mapping]] = ...) -> None: ...
 
 class Finished(_message.Message):
     __slots__ = ("session_id", "epoch", "total_len", "reason")

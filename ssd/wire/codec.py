@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from ssd.core.errors import InvalidRequest, ProtocolError
 from ssd.core.expansion import Expansion
 from ssd.core.ids import Epoch, PrefixKey, SessionId
+from ssd.core.ledger import Ledger, LedgerEntry
 from ssd.core.messages import (
     Close,
     Commit,
@@ -292,3 +293,31 @@ def encode_rates(message: Rates) -> drafter_pb2.Rates:
 
 def decode_rates(message: drafter_pb2.Rates) -> Rates:
     return Rates(tuple(message.tests), tuple(message.matches))
+
+
+def encode_ledger(message: Ledger) -> common_pb2.Ledger:
+    entries = message.entries
+    return common_pb2.Ledger(
+        number=message.number,
+        session_ids=[each.session_id for each in entries],
+        epochs=[each.epoch for each in entries],
+        committed_lens=[each.committed_len for each in entries],
+        keys=[each.key for each in entries],
+        kv_lens=[each.kv_len for each in entries],
+        last_rounds=[each.last_round for each in entries],
+    )
+
+
+def decode_ledger(message: common_pb2.Ledger) -> Ledger:
+    """Raises ProtocolError when columns differ in length."""
+    columns = (
+        [SessionId(each) for each in message.session_ids],
+        [Epoch(each) for each in message.epochs],
+        message.committed_lens,
+        [PrefixKey(each) for each in message.keys],
+        message.kv_lens,
+        message.last_rounds,
+    )
+    if len({len(column) for column in columns}) != 1:
+        raise ProtocolError("the columns of a ledger differ in length")
+    return Ledger(message.number, tuple(LedgerEntry(*row) for row in zip(*columns, strict=True)))

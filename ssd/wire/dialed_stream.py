@@ -6,6 +6,8 @@ dropped and dialed again. What was in flight is lost with it: the sessions' owne
 """
 
 import asyncio
+import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -14,6 +16,7 @@ import grpc
 import grpc.aio
 import structlog
 
+from ssd.core.clock_offset import ClockSample
 from ssd.core.errors import ProtocolError
 from ssd.v1 import common_pb2
 from ssd.wire.channels import open_channel
@@ -26,6 +29,7 @@ Report = TypeVar("Report")
 Heard = TypeVar("Heard", contravariant=True)
 _FIRST_RETRY_S = 0.1
 _LAST_RETRY_S = 1.0
+_CLOCK_SAMPLES = 64  # of the last heartbeats
 
 
 class PeerSilent(Exception):
@@ -79,6 +83,8 @@ class DialedStream(Generic[Order, Report]):
         self.address = address
         self.num_dropped = 0  # malformed reports
         self.peer_steps = 0  # the peer engine's step counter, from its heartbeats
+        self.num_pings = 0  # over all streams to this address
+        self.clock_samples: deque[ClockSample] = deque(maxlen=_CLOCK_SAMPLES)
         self.is_attached = False
         self._kind = kind
         self._listener = listener
@@ -151,9 +157,17 @@ class DialedStream(Generic[Order, Report]):
             if not self.is_attached:  # a repeated hello says nothing new
                 self._greet(report, outbox)
         elif isinstance(report, common_pb2.Pong):
-            self.peer_steps = report.num_steps
+            self._take_pong(report)
         elif report is not None and self.is_attached:
             self._listener.received(report)
+
+    def _take_pong(self, pong: common_pb2.Pong) -> None:
+        self.peer_steps = pong.num_steps
+        if pong.transmit_ns:  # a peer of an earlier version sends no times
+            sample = ClockSample(
+                pong.origin_ns, pong.receive_ns, pong.transmit_ns, time.monotonic_ns()
+            )
+            self.clock_samples.append(sample)
 
     def _greet(self, hello: common_pb2.Hello, outbox: Outbox[Any]) -> None:
         peer = decode_hello(hello)
@@ -170,15 +184,22 @@ class DialedStream(Generic[Order, Report]):
         raise PeerSilent(f"{self.address} reads too slowly")
 
     async def _beat(self, outbox: Outbox[Any]) -> None:
-        number = 0
+        clock = asyncio.get_running_loop().time
+        beat_at = clock()
         while True:
+            if clock() - beat_at > 2 * self._timeouts.heartbeat_s:
+                # We were late ourselves (stopped, or very busy), and what the peer said meanwhile
+                # is still to be read: its silence is counted from here.
+                self._heard_at = clock()
+            beat_at = clock()
             limit_s = self._timeouts.peer_dead_s if self.is_attached else self._timeouts.connect_s
-            silent_s = asyncio.get_running_loop().time() - self._heard_at
+            silent_s = clock() - self._heard_at
             if silent_s > limit_s:
                 raise PeerSilent(f"nothing heard from {self.address} for {silent_s:.1f} s")
             if self.is_attached:
-                number += 1
-                outbox.put([common_pb2.Ping(number=number)])
+                self.num_pings += 1
+                ping = common_pb2.Ping(number=self.num_pings, origin_ns=time.monotonic_ns())
+                outbox.put([ping])
             await asyncio.sleep(self._timeouts.heartbeat_s)
 
 

@@ -6,6 +6,7 @@ version does not know are skipped, so that versions can mix.
 
 from collections.abc import Iterable
 
+from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused
 from ssd.v1 import common_pb2, drafter_pb2, verifier_pb2
 from ssd.wire import codec
@@ -16,9 +17,9 @@ Pong = common_pb2.Pong
 AssignDrafters = verifier_pb2.AssignDrafters
 
 DrafterOrder = Hello | Open | Commit | Close | Rates | Ping
-DrafterReport = Hello | Grow | Need | Refused | Pong
+DrafterReport = Hello | Grow | Need | Refused | Pong | Ledger
 VerifierOrder = Hello | Open | Close | AssignDrafters | Ping
-VerifierReport = Hello | Commit | Finished | Refused | Pong
+VerifierReport = Hello | Commit | Finished | Refused | Pong | Ledger
 
 
 def encode_drafter_orders(orders: Iterable[DrafterOrder]) -> drafter_pb2.SpeculateRequest:
@@ -69,6 +70,8 @@ def decode_drafter_report(message: drafter_pb2.DrafterReport) -> DrafterReport |
             return codec.decode_refused(message.refused)
         case "pong":
             return message.pong
+        case "ledger":
+            return codec.decode_ledger(message.ledger)
         case _:
             return None
 
@@ -103,6 +106,8 @@ def decode_verifier_report(message: verifier_pb2.VerifierReport) -> VerifierRepo
             return codec.decode_refused(message.refused)
         case "pong":
             return message.pong
+        case "ledger":
+            return codec.decode_ledger(message.ledger)
         case _:
             return None
 
@@ -135,6 +140,8 @@ def _drafter_report(report: DrafterReport) -> drafter_pb2.DrafterReport:
             return drafter_pb2.DrafterReport(hello=report)
         case Pong():
             return drafter_pb2.DrafterReport(pong=report)
+        case Ledger():
+            return drafter_pb2.DrafterReport(ledger=codec.encode_ledger(report))
 
 
 def _verifier_order(order: VerifierOrder) -> verifier_pb2.VerifierOrder:
@@ -163,3 +170,5 @@ def _verifier_report(report: VerifierReport) -> verifier_pb2.VerifierReport:
             return verifier_pb2.VerifierReport(hello=report)
         case Pong():
             return verifier_pb2.VerifierReport(pong=report)
+        case Ledger():
+            return verifier_pb2.VerifierReport(ledger=codec.encode_ledger(report))

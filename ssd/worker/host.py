@@ -22,6 +22,7 @@ from ssd.wire.channels import make_server
 from ssd.wire.hello import Capabilities, encode_hello
 from ssd.wire.ports import bind, reachable
 from ssd.wire.registration import keep_registered
+from ssd.worker.stall_watch import Pulse, exit_when_engine_stalls, watch_for_stall
 
 ENGINE_DIED_EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
 log = structlog.get_logger()
@@ -35,6 +36,15 @@ class WorkerService(Protocol):
     def start(self) -> None: ...
 
     async def stop(self) -> None: ...
+
+    @property
+    def stall_limit_s(self) -> float:
+        """Seconds without progress, while there is work, after which the engine hangs."""
+        ...
+
+    def pulses(self) -> tuple[Pulse, ...]:
+        """What must move while there is work."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +85,18 @@ async def host_worker(
     registering = asyncio.create_task(
         keep_registered(_card(place, address, me), place.coordinators, report=_report)
     )
+    watching = asyncio.create_task(
+        watch_for_stall(service.pulses, service.stall_limit_s, stalled=exit_when_engine_stalls)
+    )
     log.info("worker ready", worker=place.name, address=address, model=me.model_name)
     ready(address)
     await stop.wait()
     registering.cancel()
+    watching.cancel()
     await vitals.set("", HealthCheckResponse.NOT_SERVING)
     await server.stop(grace=0)
     await service.stop()
-    await asyncio.gather(registering, return_exceptions=True)
+    await asyncio.gather(registering, watching, return_exceptions=True)
 
 
 def exit_when_engine_dies(error: BaseException) -> None:

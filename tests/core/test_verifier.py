@@ -9,6 +9,7 @@ import pytest
 from ssd.core.expansion import Expansion
 from ssd.core.ids import Epoch, SessionId
 from ssd.core.keys import key_of
+from ssd.core.ledger import Ledger, LedgerEntry
 from ssd.core.messages import (
     Close,
     Commit,
@@ -614,8 +615,9 @@ def test_a_need_of_another_session_or_epoch_is_stale(session: str, epoch: int) -
     assert bench.core.num_stale == 1
 
 
-def _refuse(bench: Bench, session: str = "a") -> None:
-    bench.take(bench.core.drafter_refused(Refused(SessionId(session), Epoch(1), "NoCapacity", "")))
+def _refuse(bench: Bench, session: str = "a", drafter_id: str = "drafter") -> None:
+    refusal = Refused(SessionId(session), Epoch(1), "NoCapacity", "")
+    bench.take(bench.core.drafter_refused(refusal, drafter_id=drafter_id))
 
 
 def test_a_session_that_a_drafter_refuses_goes_on_without() -> None:
@@ -634,7 +636,7 @@ def test_a_session_that_one_of_two_drafters_refuses_is_still_closed_on_the_other
     bench.attach("one")
     bench.attach("two")
     bench.open()
-    _refuse(bench)
+    _refuse(bench, drafter_id="one")
     bench.take(bench.core.close(Close(SessionId("a"), Epoch(1))))
     assert _kinds(bench)[-1] is Close
 
@@ -813,3 +815,65 @@ def test_messages_name_their_owner() -> None:
     [output] = core.open(Open(SessionId("a"), Epoch(1), (), 0, 10), owner="me")
     assert isinstance(output, ToCoordinator)
     assert output.owner == "me"
+
+
+def _drafter_ledger(bench: Bench, *held: tuple[str, int], drafter_id: str = "drafter") -> None:
+    entries = tuple(
+        LedgerEntry(SessionId(name), Epoch(epoch), 3, key_of(TEXT), 2, 1) for name, epoch in held
+    )
+    bench.take(bench.core.drafter_ledger(Ledger(1, entries), drafter_id=drafter_id))
+
+
+def test_a_session_missing_in_two_ledgers_of_a_drafter_is_opened_there_anew() -> None:
+    """In one only, its opening may still have been on the way."""
+    bench = Bench()
+    bench.attach("one")
+    bench.attach("two")
+    bench.open()
+    _drafter_ledger(bench, ("a", 1), drafter_id="two")
+    _drafter_ledger(bench, drafter_id="one")
+    _drafter_ledger(bench, ("a", 1), drafter_id="one")
+    _drafter_ledger(bench, drafter_id="one")
+    assert _kinds(bench) == [Open]
+    _drafter_ledger(bench, ("a", 0), drafter_id="one")
+    assert _kinds(bench) == [Open, Open]
+    assert bench.drafted[1].drafter_id == "one"
+
+
+def test_a_session_that_a_drafter_refused_is_not_missed_there() -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open()
+    _refuse(bench)
+    for _ in range(3):
+        _drafter_ledger(bench)
+    assert _kinds(bench) == [Open]
+
+
+def test_mode_sd_waits_in_vain_once_and_not_in_every_round() -> None:
+    """The drafter lost the session, or its message: the next rounds do not wait for it."""
+    bench = Bench()
+    bench.attach()
+    bench.open(mode=Mode.SD)
+    bench.round()  # the prefill
+    waits = []
+    for _ in range(4):
+        began = bench.now
+        bench.round()
+        waits.append(bench.now - began - ROUND_S >= bench.core.limits.sd_patience_s)
+    assert waits == [True, False, False, False]
+    bench.grow_chain(2, text=(*TEXT, *bench.text()))
+    began = bench.now
+    bench.round()
+    assert bench.now - began > bench.core.limits.sd_patience_s, "it was heard of again"
+
+
+def test_the_ledger_says_what_is_held_for_each_coordinator() -> None:
+    bench = Bench()
+    bench.open(max_len=30)
+    bench.round()
+    bench.round()
+    (entry,) = bench.core.ledger("coordinator")
+    text = (*TEXT, *bench.text())
+    assert entry == LedgerEntry(SessionId("a"), Epoch(1), len(text), key_of(text), len(text) - 1, 2)
+    assert bench.core.ledger("somebody else") == ()

@@ -179,7 +179,9 @@ class Pair:
             elif isinstance(message, Need):
                 self._take_verifier(self._verifier.core.need(message, drafter_id=DRAFTER))
             else:
-                self._take_verifier(self._verifier.core.drafter_refused(message))
+                self._take_verifier(
+                    self._verifier.core.drafter_refused(message, drafter_id=DRAFTER)
+                )
 
     # ── making it ─────────────────────────────────────────────────────────────────────────────
 

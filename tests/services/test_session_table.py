@@ -205,7 +205,7 @@ async def test_tokens_that_come_while_a_client_reads_are_not_lost_at_the_end() -
     table.add_seat(seat)
     servicer = GenerationServicer(
         table,
-        Registry(table, StreamTimeouts(1.0, 2.0, 1.0)),
+        Registry(table, StreamTimeouts(1.0, 2.0, 1.0), coordinator_id="c"),
         RequestDefaults(Mode.SSD, allow_request_mode=True, max_tokens=None, ordinal=0),
         stalled_client_s=60.0,
     )

@@ -277,7 +277,7 @@ class VerifierProcess:
         elif isinstance(message, Need):
             self.handle(self.core.need(message, drafter_id=drafter.name))
         else:
-            self.handle(self.core.drafter_refused(message))
+            self.handle(self.core.drafter_refused(message, drafter_id=drafter.name))
         self._wake()
 
     def handle(self, outputs: list[VerifierOutput]) -> None:

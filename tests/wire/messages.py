@@ -6,6 +6,7 @@ from ssd.core.edge_rates import NUM_CELLS
 from ssd.core.expansion import Expansion
 from ssd.core.ids import Epoch, PrefixKey, SessionId
 from ssd.core.keys import MODULUS
+from ssd.core.ledger import Ledger, LedgerEntry
 from ssd.core.messages import (
     Close,
     Commit,
@@ -89,6 +90,8 @@ commits = st.builds(
 finishes = st.builds(Finished, session_ids, epochs, u32, st.sampled_from(FinishReason))
 refusals = st.builds(Refused, session_ids, epochs, st.text(max_size=20), st.text(max_size=60))
 needs = st.builds(Need, session_ids, epochs, u32)
+ledger_entries = st.builds(LedgerEntry, session_ids, epochs, u32, keys, u32, u64)
+ledgers = st.builds(Ledger, u64, st.lists(ledger_entries, max_size=4).map(tuple))
 counts = st.lists(st.floats(0.0, 2.0**20, width=32), min_size=NUM_CELLS, max_size=NUM_CELLS).map(
     tuple
 )

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssd.core.errors import ProtocolError
+from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused
 from ssd.core.mode import Mode
 from ssd.core.rounds import Lookup
@@ -28,9 +29,13 @@ FEW = settings(max_examples=60, deadline=None)
 drafter_orders = st.lists(
     messages.openings | messages.commits | messages.closes | messages.rates, max_size=4
 )
-drafter_reports = st.lists(messages.grows | messages.needs | messages.refusals, max_size=4)
+drafter_reports = st.lists(
+    messages.grows | messages.needs | messages.refusals | messages.ledgers, max_size=4
+)
 verifier_orders = st.lists(messages.openings | messages.closes, max_size=4)
-verifier_reports = st.lists(messages.commits | messages.finishes | messages.refusals, max_size=4)
+verifier_reports = st.lists(
+    messages.commits | messages.finishes | messages.refusals | messages.ledgers, max_size=4
+)
 
 
 def over_the_wire(message: Message) -> Message:
@@ -48,7 +53,7 @@ def test_orders_to_a_drafter_survive(orders: list[Open | Commit | Close | Rates]
 
 @FEW
 @given(drafter_reports)
-def test_reports_of_a_drafter_survive(reports: list[Grow | Need | Refused]) -> None:
+def test_reports_of_a_drafter_survive(reports: list[Grow | Need | Refused | Ledger]) -> None:
     response = over_the_wire(encode_drafter_reports(reports))
     assert isinstance(response, drafter_pb2.SpeculateResponse)
     assert [decode_drafter_report(each) for each in response.reports] == reports
@@ -64,7 +69,7 @@ def test_orders_to_a_verifier_survive(orders: list[Open | Close]) -> None:
 
 @FEW
 @given(verifier_reports)
-def test_reports_of_a_verifier_survive(reports: list[Commit | Finished | Refused]) -> None:
+def test_reports_of_a_verifier_survive(reports: list[Commit | Finished | Refused | Ledger]) -> None:
     response = over_the_wire(encode_verifier_reports(reports))
     assert isinstance(response, verifier_pb2.ServeResponse)
     assert [decode_verifier_report(each) for each in response.reports] == reports
@@ -132,3 +137,9 @@ def test_every_mode_reason_and_lookup_has_its_own_number() -> None:
     assert len(set(codec.LOOKUPS.values())) == len(Lookup) == len(codec.LOOKUPS)
     assert 0 not in {*codec.MODES.values(), *codec.LOOKUPS.values()}
     assert 0 not in codec.FINISH_REASONS.values()
+
+
+def test_a_ledger_of_uneven_columns_is_refused() -> None:
+    uneven = common_pb2.Ledger(session_ids=["a", "b"], epochs=[1])
+    with pytest.raises(ProtocolError, match="ledger differ in length"):
+        codec.decode_ledger(uneven)

@@ -1,0 +1,138 @@
+"""Coordinators that share a verifier know nothing of each other's sessions, ids and drafters."""
+
+import asyncio
+from typing import Any
+
+from ssd.engine.loading import LoadedModel
+from ssd.v1 import common_pb2, verifier_pb2, verifier_pb2_grpc
+from ssd.wire.channels import open_channel
+from ssd.wire.hello import PROTOCOL_VERSION
+from tests.models.scripted_model import ScriptedModel
+from tests.models.table_runner import agreeing, load_table
+from tests.services.cluster import PATIENCE_S, Cluster, until
+from tests.services.test_strange_peers import opening
+
+PROMPT = (1, 2, 3)
+Order = verifier_pb2.VerifierOrder
+
+
+class Coordinator:
+    """A coordinator's end of one stream to a verifier, by hand."""
+
+    def __init__(self, address: str, instance_id: str) -> None:
+        self.tokens: dict[str, list[int]] = {}
+        self.finished: set[str] = set()
+        self.ledgers: list[common_pb2.Ledger] = []
+        self._address = address
+        self._hello = common_pb2.Hello(protocol_version=PROTOCOL_VERSION, instance_id=instance_id)
+
+    async def __aenter__(self) -> "Coordinator":
+        self._channel = open_channel(self._address)
+        self._call = verifier_pb2_grpc.VerifierServiceStub(self._channel).Serve()
+        await self.say(Order(hello=self._hello))
+        self._reading = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._reading.cancel()
+        self._call.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+        await self._channel.close()
+
+    async def say(self, *orders: verifier_pb2.VerifierOrder) -> None:
+        await self._call.write(verifier_pb2.ServeRequest(orders=orders))
+
+    async def until(self, holds: Any) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not holds():  # noqa: ASYNC110 (what is waited for comes over the network)
+                await asyncio.sleep(0.01)
+
+    async def _read(self) -> None:
+        async for response in self._call:
+            for report in response.reports:
+                if report.HasField("commit"):
+                    ids = report.commit.token_ids
+                    self.tokens.setdefault(report.commit.session_id, []).extend(ids)
+                elif report.HasField("finished"):
+                    self.finished.add(report.finished.session_id)
+                elif report.HasField("ledger"):
+                    self.ledgers.append(report.ledger)
+
+
+def slow_target(script: ScriptedModel) -> LoadedModel:
+    return load_table(agreeing(script), name="table-target", forward_s=0.004)
+
+
+async def test_equal_request_ids_of_two_coordinators_are_two_sessions(
+    cluster: Cluster, script: ScriptedModel, table_draft: LoadedModel
+) -> None:
+    verifier, drafter = await cluster.pair(slow_target(script), table_draft)
+    async with (
+        Coordinator(verifier.address, "one") as one,
+        Coordinator(verifier.address, "two") as two,
+    ):
+        await one.say(Order(open=opening("same", max_len=400)))
+        await two.say(Order(open=opening("same", max_len=60, token_ids=(4, 5, 6))))
+        await one.until(lambda: one.tokens and two.tokens)
+        await two.say(Order(close=common_pb2.Close(session_id="other", epoch=9)))
+        await two.until(lambda: two.finished)
+        await two.say(Order(close=common_pb2.Close(session_id="same", epoch=9)))
+        await one.say(Order(ping=common_pb2.Ping(number=5)))
+        await two.say(Order(ping=common_pb2.Ping(number=6)))
+        await one.until(lambda: one.ledgers and two.ledgers)
+        assert [each.session_ids for each in one.ledgers] == [["same"]]
+        assert [each.session_ids for each in two.ledgers] == [[]]
+        assert (one.ledgers[0].number, two.ledgers[0].number) == (5, 6)
+        await one.until(lambda: one.finished)
+    assert tuple(one.tokens["same"]) == script.continue_text(PROMPT, max_len=400)
+    assert tuple(two.tokens["same"]) == script.continue_text((4, 5, 6), max_len=60)
+    assert drafter.drafter.num_steps > 0
+    await cluster.until_freed()
+
+
+async def test_a_coordinator_that_leaves_or_assigns_takes_no_drafter_from_another(
+    cluster: Cluster, script: ScriptedModel, table_target: LoadedModel, table_draft: LoadedModel
+) -> None:
+    verifier, drafter = await cluster.pair(table_target, table_draft)
+    async with Coordinator(verifier.address, "one") as one:
+        await one.say(Order(assign_drafters=verifier_pb2.AssignDrafters(addresses=[])))
+        await one.say(Order(ping=common_pb2.Ping(number=1)))
+        await one.until(lambda: one.ledgers)
+        assert verifier.verifier.drafters == {drafter.address}
+    reply = await cluster.generate(PROMPT, mode="sd", temperature=0.0, max_tokens=40)
+    assert reply.token_ids == script.continue_text(PROMPT, max_len=43)
+    assert reply.num_accepted > 0
+
+
+async def test_a_second_stream_of_a_coordinator_takes_the_place_of_the_first(
+    cluster: Cluster, script: ScriptedModel, table_target: LoadedModel
+) -> None:
+    """The end of the first, when it comes, ends nothing of the second."""
+    await cluster.coordinate()
+    verifier = await cluster.verify(table_target)
+    first = Coordinator(verifier.address, "one")
+    async with first, Coordinator(verifier.address, "one") as second:
+        await first.say(Order(open=opening("a", max_len=300)))
+        await first.until(lambda: first.finished)
+        await second.say(Order(open=opening("b", max_len=300)))
+        await second.until(lambda: second.finished)
+        assert tuple(second.tokens["b"]) == script.continue_text(PROMPT, max_len=300)
+    await cluster.until_freed()
+
+
+async def test_heartbeats_tell_steps_and_compare_the_clocks(
+    cluster: Cluster, script: ScriptedModel, table_target: LoadedModel, table_draft: LoadedModel
+) -> None:
+    """The services share a machine here, so their clocks differ by nothing but the way."""
+    verifier, _ = await cluster.pair(table_target, table_draft)
+    await cluster.generate(PROMPT, temperature=0.0, max_tokens=40)
+    links = verifier.service._links._links.values()  # type: ignore[union-attr]
+
+    async def has_heard() -> bool:
+        return all(link.stream.clock_samples and link.stream.peer_steps for link in links)
+
+    await until(has_heard)
+    (link,) = links
+    best = min(link.stream.clock_samples, key=lambda sample: sample.round_trip_ns)
+    assert best.round_trip_ns > 0
+    assert abs(best.offset_ns) <= best.round_trip_ns
