@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ssd.core.drafter import Drafter, Output, ReleaseDraftKv, Step, StepShare, ToVerifier
 from ssd.core.errors import InvalidRequest
-from ssd.core.ids import SessionId
+from ssd.core.ids import KvId
 from ssd.core.messages import Close, Commit, Open, Refused
 from ssd.core.rows import Runner
 from ssd.sampling import (
@@ -44,8 +44,8 @@ class DrafterMachine:
         self._banned: dict[str, Tensor] = {}
         growth, chain = core.limits.growth, core.limits.chain
         self._num_candidates = max(growth.num_candidates, chain.num_candidates)
-        self._noise: dict[SessionId, NoiseRows] = {}
-        self._edits: dict[SessionId, TextEdits] = {}
+        self._noise: dict[KvId, NoiseRows] = {}
+        self._edits: dict[KvId, TextEdits] = {}
         self._done: _Done | None = None
 
     def ban(self, token_ids: Sequence[int], *, peer: str) -> list[Output]:
@@ -103,9 +103,9 @@ class DrafterMachine:
         """Free what the core let go."""
         for output in outputs:
             if isinstance(output, ReleaseDraftKv):
-                self._runner.release(output.session_id)
-                self._noise.pop(output.session_id, None)
-                self._edits.pop(output.session_id, None)
+                self._runner.release(output.kv_id)
+                self._noise.pop(output.kv_id, None)
+                self._edits.pop(output.kv_id, None)
 
     def _refuse(self, message: Open | Commit, peer: str) -> list[Output]:
         """Let go of a session that the draft cannot follow."""
@@ -141,20 +141,20 @@ class DrafterMachine:
         ]
 
     def _text_edits(self, share: StepShare) -> TextEdits:
-        session_id, opening = share.session.runner_id, share.session.opening
-        text = self._edits.get(session_id)
+        kv_id, opening = share.session.kv_id, share.session.opening
+        text = self._edits.get(kv_id)
         if text is None:
             text = TextEdits(
                 opening.params, prompt_len=opening.prompt_len, vocab_size=self._vocab_size
             )
-            self._edits[session_id] = text
+            self._edits[kv_id] = text
         text.follow(share.session.token_ids)
         return text
 
     def _noise_of(self, share: StepShare) -> NoiseRows:
-        session_id = share.session.runner_id
-        noise = self._noise.get(session_id)
+        kv_id = share.session.kv_id
+        noise = self._noise.get(kv_id)
         if noise is None:
             noise = NoiseRows(share.session.opening.params.seed, self._vocab_size)
-            self._noise[session_id] = noise
+            self._noise[kv_id] = noise
         return noise

@@ -9,7 +9,7 @@ from torch import Tensor
 from ssd.core.ids import SessionId
 from ssd.core.messages import Open
 from ssd.core.rows import Runner
-from ssd.core.verifier import Idle, Output, ReleaseKv, Round, Share, Verifier
+from ssd.core.verifier import Idle, Output, ReleaseKv, Round, SessionOver, Share, Verifier
 from ssd.sampling import DrawSpec, NoiseRows, PathEdits, TextEdits, target_token_ids
 
 
@@ -70,7 +70,8 @@ class VerifierMachine:
         """Free what the core let go."""
         for output in outputs:
             if isinstance(output, ReleaseKv):
-                self._runner.release(output.session_id)
+                self._runner.release(output.kv_id)
+            elif isinstance(output, SessionOver):
                 self._noise.pop(output.session_id, None)
                 self._edits.pop(output.session_id, None)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from ssd.core.edge_rates import EdgeRates
 from ssd.core.ids import PrefixKey, SlotSet
 from ssd.core.keys import extend_key
-from ssd.core.slots import NO_SLOTS, SlotLedger, slot_set
+from ssd.core.slots import SlotLedger
 
 _SMALL_FRONTIER = 64
 
@@ -33,7 +33,6 @@ class DraftNode:
     parent: "DraftNode | None"
     log_reach: float
     slot: int | None = None
-    visible: SlotSet = NO_SLOTS
     is_expanded: bool = False
     is_dropped: bool = False
     children: dict[int, "DraftNode"] = field(default_factory=dict)
@@ -58,12 +57,19 @@ class DraftNode:
 
 @dataclass(frozen=True, slots=True)
 class CoveredRows:
-    """Columns of the rows that bring committed text into the KV."""
+    """Rows that bring committed text into the KV: a chain, each in the slot of its position."""
 
     token_ids: list[int]
     first_position: int
-    slots: list[int]
-    visible: list[SlotSet]
+
+    @property
+    def positions(self) -> range:
+        return range(self.first_position, self.first_position + len(self.token_ids))
+
+    @property
+    def visible(self) -> list[SlotSet]:
+        """What each row sees beside the text before the first."""
+        return [SlotSet((2 << row) - 1) for row in range(len(self.token_ids))]
 
 
 class DraftTree:
@@ -73,6 +79,7 @@ class DraftTree:
         self.slots = SlotLedger(num_slots)
         self.uncovered = list(token_ids[:-1])
         self.cursor = DraftNode(token_ids[-1], len(token_ids) - 1, key, None, 0.0)
+        self._in_slot: dict[int, DraftNode] = {}
         self._frontier: list[tuple[float, int, DraftNode]] = []
         self._num_pushed = 0
         self._sweep_above = _SMALL_FRONTIER
@@ -86,7 +93,7 @@ class DraftTree:
     @property
     def kv_len(self) -> int:
         """Committed tokens whose KV stands: a prefix of the text."""
-        return self.slots.committed.bit_count()
+        return self.slots.num_committed
 
     def pop_best(self) -> DraftNode | None:
         """Take the likeliest node off the frontier; None when it is empty."""
@@ -112,19 +119,25 @@ class DraftTree:
         token_ids = self.uncovered[:num_tokens]
         del self.uncovered[:num_tokens]
         first_position = self.kv_len
-        slots, visible = [], []
-        for _ in token_ids:
-            slot = self.slots.take()
-            self.slots.commit(slot_set(slot))
-            slots.append(slot)
-            visible.append(self.slots.committed)
-        return CoveredRows(token_ids, first_position, slots, visible)
+        if token_ids:
+            self.slots.take_run(len(token_ids))
+            self.slots.commit_run(len(token_ids))
+        return CoveredRows(token_ids, first_position)
 
-    def run(self, node: DraftNode) -> None:
+    def run(self, node: DraftNode) -> int:
         """Give a frontier node its slot; its parent must have been run, and all text before it."""
-        above = self.slots.committed if node.parent is None else node.parent.visible
         node.slot = self.slots.take()
-        node.visible = SlotSet(above | 1 << node.slot)
+        self._in_slot[node.slot] = node
+        return node.slot
+
+    def seen_by(self, node: DraftNode) -> SlotSet:
+        """The slots beside the text that a node which was run sees: its path's, its own too."""
+        path, above = [], node
+        while above is not self.cursor:
+            path.append(_slot_of(above))
+            assert above.parent is not None, "a node hangs below the cursor"
+            above = above.parent
+        return self.slots.seen((*path, _slot_of(above)))
 
     def expand(
         self,
@@ -153,7 +166,7 @@ class DraftTree:
         if old.slot is None:
             self.uncovered.append(old.token_id)
         else:
-            self.slots.commit(slot_set(old.slot))
+            self._commit(old.slot)
         was_drafted = kept is not None
         if kept is None:
             kept = self._child(old, token_id, 0.0)
@@ -174,11 +187,23 @@ class DraftTree:
     def check(self) -> None:
         """Live slots belong to nodes at or below the cursor; the text is one covered prefix."""
         self.slots.check()
-        live = slot_set(*(node.slot for node in self.cursor.subtree() if node.slot is not None))
+        nodes = {node.slot: node for node in self.cursor.subtree() if node.slot is not None}
+        assert nodes == self._in_slot, "a slot's node is another one"
+        live = self.slots.seen(nodes)
         assert live == self.slots.live, f"live slots {self.slots.live:#x}, nodes hold {live:#x}"
         covered = self.kv_len + len(self.uncovered)
         assert covered == self.cursor.position, f"{covered} tokens before {self.cursor.position}"
         assert not (self.uncovered and live), "a node was run before the text above it"
+
+    def _commit(self, slot: int) -> None:
+        """The run node in `slot` becomes text; what lies where it must lie changes places."""
+        first = self.slots.num_committed
+        displaced_to = self.slots.commit(slot)
+        del self._in_slot[slot]
+        if displaced_to is not None:
+            displaced = self._in_slot.pop(first)
+            displaced.slot = displaced_to
+            self._in_slot[displaced_to] = displaced
 
     def _child(self, parent: DraftNode, token_id: int, log_reach: float) -> DraftNode:
         key = extend_key(parent.key, token_id)
@@ -203,5 +228,10 @@ class DraftTree:
             each.is_dropped = True
             if each.slot is not None:
                 held.append(each.slot)
-        if held:
-            self.slots.drop(slot_set(*held))
+                del self._in_slot[each.slot]
+        self.slots.drop(held)
+
+
+def _slot_of(node: DraftNode) -> int:
+    assert node.slot is not None, "a node was run before its parent"
+    return node.slot

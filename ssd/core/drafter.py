@@ -18,7 +18,7 @@ from ssd.core.draft_tree import DraftNode, DraftTree
 from ssd.core.edge_rates import EdgeRates, are_counts
 from ssd.core.expansion import Expansion
 from ssd.core.growth import GrowthLimits
-from ssd.core.ids import SessionId
+from ssd.core.ids import KvId, SessionId, SlotSet
 from ssd.core.keys import key_of
 from ssd.core.ledger import LedgerEntry
 from ssd.core.messages import Close, Commit, Grow, Need, Open, Rates, Refused
@@ -51,9 +51,9 @@ class ToVerifier:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseDraftKv:
-    """The runner may free this session's KV."""
+    """The runner may free this text's KV."""
 
-    session_id: SessionId
+    kv_id: KvId
 
 
 Output = ToVerifier | ReleaseDraftKv
@@ -65,6 +65,7 @@ class DraftSession:
 
     peer: str
     opening: Open
+    kv_id: KvId
     limits: GrowthLimits
     tree: DraftTree
     token_ids: list[int]  # the committed text
@@ -75,11 +76,6 @@ class DraftSession:
     pending: list[Expansion] = field(default_factory=list)
     pending_reach: float = 0.0  # probability, roughly, that the text passes a pending expansion
     spans: list[GrowthSpan] = field(default_factory=list)
-
-    @property
-    def runner_id(self) -> SessionId:
-        """The session's name in the runner, unique over verifiers."""
-        return SessionId(f"{self.peer}/{self.opening.session_id}")
 
     @property
     def committed_len(self) -> int:
@@ -140,6 +136,7 @@ class Drafter:
         self.sessions: dict[SessionKey, DraftSession] = {}
         self.num_steps = 0
         self.num_stale = 0
+        self.num_opened = 0
 
     # ── events ────────────────────────────────────────────────────────────────────────────────
 
@@ -159,7 +156,9 @@ class Drafter:
             message = f"the drafter has no {wanted} KV slots free"
             return [*outputs, _refusal(opening, peer, "NoCapacity", message)]
         tree = DraftTree(opening.token_ids, key_of(opening.token_ids), num_slots=wanted)
-        session = DraftSession(peer, opening, limits, tree, list(opening.token_ids))
+        self.num_opened += 1
+        kv_id = KvId(f"{peer}/{opening.session_id}#{self.num_opened}")
+        session = DraftSession(peer, opening, kv_id, limits, tree, list(opening.token_ids))
         self.sessions[(peer, opening.session_id)] = session
         return outputs + self._flush(session)
 
@@ -298,7 +297,7 @@ class Drafter:
         """Pop the session's best runnable nodes; what may not run now stays on its frontier."""
         taken: list[DraftNode] = []
         not_now: list[DraftNode] = []
-        room = session.limits.max_nodes - session.tree.slots.live.bit_count()
+        room = session.limits.max_nodes - session.tree.slots.num_live
         while len(taken) < min(num_nodes, room):
             node = session.tree.pop_best()
             if node is None:
@@ -321,21 +320,24 @@ class Drafter:
     def _share(self, session: DraftSession, nodes: Sequence[DraftNode], room: int) -> StepShare:
         """Rows for uncovered text, and for the nodes if all text before them is covered then."""
         tree = session.tree
+        past_len = tree.kv_len
         covered = tree.run_uncovered(min(room, len(tree.uncovered)))
         num_covered = len(covered.token_ids)
         runs = list(nodes[: room - num_covered]) if not tree.uncovered else []
         for node in nodes[len(runs) :]:
             tree.put_back(node)
-        for node in runs:
-            tree.run(node)
-        positions = range(covered.first_position, covered.first_position + num_covered)
+        slots = [tree.run(node) for node in runs]
+        all_covered = (1 << num_covered) - 1
+        seen = [SlotSet(tree.seen_by(node) << num_covered | all_covered) for node in runs]
         rows = RowGroup(
-            session_id=session.runner_id,
+            kv_id=session.kv_id,
             token_ids=(*covered.token_ids, *(node.token_id for node in runs)),
-            positions=(*positions, *(node.position for node in runs)),
-            slots=(*covered.slots, *(node.slot for node in runs if node.slot is not None)),
-            visible=(*covered.visible, *(node.visible for node in runs)),
+            positions=(*covered.positions, *(node.position for node in runs)),
+            past_len=past_len,
+            slots=(*covered.positions, *slots),
+            visible=(*covered.visible, *seen),
             wanted=tuple(range(num_covered, num_covered + len(runs))),
+            moves=tree.slots.take_moves(),
         )
         return StepShare(session, rows, tuple(runs))
 
@@ -386,7 +388,7 @@ class Drafter:
 
     def _drop(self, key: SessionKey) -> list[Output]:
         session = self.sessions.pop(key, None)
-        return [] if session is None else [ReleaseDraftKv(session.runner_id)]
+        return [] if session is None else [ReleaseDraftKv(session.kv_id)]
 
 
 def _refusal(opening: Open, peer: str, kind: str, message: str) -> ToVerifier:

@@ -44,5 +44,6 @@ def chain_limits(depth: int) -> GrowthLimits:
         urgent_depth=0,
         max_depth=depth,
         min_reach=0.0,
+        max_nodes=depth + 1,
         push_reach=math.inf,
     )

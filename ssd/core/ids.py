@@ -9,5 +9,8 @@ Epoch = NewType("Epoch", int)
 PrefixKey = NewType("PrefixKey", int)
 """A key of `ssd.core.keys`: names a prefix of token ids, in [0, 2^61 - 1)."""
 
+KvId = NewType("KvId", str)
+"""Names one text's KV in a runner. Every opening of a session has its own."""
+
 SlotSet = NewType("SlotSet", int)
-"""A set of KV slots as an integer: slot i is a member when bit i is set."""
+"""A set of KV slots above a session's text, as an integer: bit 0 is the first of them."""

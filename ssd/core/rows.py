@@ -2,33 +2,41 @@
 
 The core decides which token runs in which KV slot and which slots it may see; a runner only
 computes. A decode is one row, a prefill chunk a chain, a tree any set of rows whose `visible` sets
-follow the tree's ancestry. Slots are numbered per session from 0.
+follow the tree's ancestry. Slots are numbered per text from 0, and the first `past_len` of them
+hold the text in order, so what a row sees is that text and a few slots more:
+
+    slot      0 1 2 ... past_len - 1 │ past_len ...
+    seen by   every row              │ the rows whose `visible` has the bit
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from ssd.core.ids import SessionId, SlotSet
+from ssd.core.ids import KvId, SlotSet
+from ssd.core.slots import Move
 
 Logits = TypeVar("Logits", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """The rows that one session contributes to one forward.
+    """The rows that one text contributes to one forward.
 
     Row i runs `token_ids[i]` at text position `positions[i]`, stores its keys and values in
-    `slots[i]`, and attends to the slots in `visible[i]`, its own among them. `wanted` lists the
-    rows whose logits are needed, ascending.
+    `slots[i]`, and attends to the slots below `past_len`, where slot and position are the same, and
+    to those of `visible[i]`, its own among them: bit b of it is slot `past_len + b`. `wanted` lists
+    the rows whose logits are needed, ascending. `moves` are made before anything is stored.
     """
 
-    session_id: SessionId
+    kv_id: KvId
     token_ids: tuple[int, ...]
     positions: tuple[int, ...]
+    past_len: int
     slots: tuple[int, ...]
     visible: tuple[SlotSet, ...]
     wanted: tuple[int, ...]
+    moves: tuple[Move, ...] = ()
 
     def __post_init__(self) -> None:
         sizes = {len(self.token_ids), len(self.positions), len(self.slots), len(self.visible)}
@@ -38,7 +46,7 @@ class RowGroup:
     @property
     def num_slots(self) -> int:
         """How many slots, counted from 0, this group touches or sees."""
-        return max(visible.bit_length() for visible in self.visible)
+        return self.past_len + max(visible.bit_length() for visible in self.visible)
 
 
 class Runner(Protocol[Logits]):
@@ -47,10 +55,14 @@ class Runner(Protocol[Logits]):
     def forward(self, groups: Sequence[RowGroup]) -> Logits:
         """Run all groups in one forward; logits of the wanted rows, group by group.
 
-        A session's KV comes into being with its first group and grows with its highest slot.
+        A text's KV comes into being with its first group and grows with its highest slot.
         """
         ...
 
-    def release(self, session_id: SessionId) -> None:
-        """Free the session's KV; unknown sessions are ignored."""
+    def copy(self, source: KvId, target: KvId, num_slots: int) -> None:
+        """Begin a text with the first slots of another, which must be settled there."""
+        ...
+
+    def release(self, kv_id: KvId) -> None:
+        """Free the text's KV; unknown ones are ignored."""
         ...

@@ -36,6 +36,17 @@ class TokenTree:
             paths.append((*paths[parent], token_id))
         return paths
 
+    def best_chain_first(self) -> list[int]:
+        """All nodes, those of the best chain first: of siblings the first was the likeliest."""
+        first_child: dict[int, int] = {}
+        for node, parent in enumerate(self.parents[1:], start=1):
+            first_child.setdefault(parent, node)
+        chain = [ROOT]
+        while (child := first_child.get(chain[-1])) is not None:
+            chain.append(child)
+        in_chain = set(chain)
+        return [*chain, *(node for node in range(self.num_nodes) if node not in in_chain)]
+
     def children(self) -> dict[tuple[int, int], int]:
         """The node that carries a token below a parent: (parent, token id) -> node."""
         edges = zip(self.parents[1:], self.token_ids[1:], strict=True)

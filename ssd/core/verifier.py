@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ssd.core.edge_rates import EdgeRates
 from ssd.core.errors import InvalidRequest, NoCapacity, SsdError
 from ssd.core.expansion import Expansion
-from ssd.core.ids import Epoch, SessionId
+from ssd.core.ids import Epoch, KvId, SessionId
 from ssd.core.launch import DrafterPace, Patience
 from ssd.core.ledger import Ledger, LedgerEntry
 from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused
@@ -72,12 +72,19 @@ class ToDrafter:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseKv:
-    """The runner may free the session's KV."""
+    """The runner may free the text's KV."""
+
+    kv_id: KvId
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOver:
+    """Nothing of the session runs here any more."""
 
     session_id: SessionId
 
 
-Output = ToCoordinator | ToDrafter | ReleaseKv
+Output = ToCoordinator | ToDrafter | ReleaseKv | SessionOver
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +132,7 @@ class Verifier:
         self.drafters: set[str] = set()
         self.num_rounds = 0
         self.num_stale = 0
+        self._num_opened = 0
         self._epochs: dict[SessionId, Epoch] = {}  # the newest seen, of the last sessions
         self._growth: dict[SessionId, list[GrowthSpan]] = {}
         self._pace = DrafterPace()
@@ -143,7 +151,9 @@ class Verifier:
             refusal = Refused(opening.session_id, opening.epoch, kind, str(error))
             return [ToCoordinator(owner, refusal)]
         outputs = self._drop(opening.session_id)
-        session = VerifierSession(opening, owner=owner, tree_slots=self._tree_slots)
+        self._num_opened += 1
+        kv_id = KvId(f"{opening.session_id}#{self._num_opened}")
+        session = VerifierSession(opening, owner=owner, kv_id=kv_id, tree_slots=self._tree_slots)
         self.sessions[opening.session_id] = session
         self._growth[opening.session_id] = []
         if opening.mode is not Mode.AR and self.drafters:
@@ -355,7 +365,7 @@ class Verifier:
         if session is None:
             return []
         del self._growth[session_id]
-        outputs: list[Output] = [ReleaseKv(session_id)]
+        outputs: list[Output] = [ReleaseKv(session.kv_id), SessionOver(session_id)]
         if self.drafters and session.opening.mode is not Mode.AR:
             outputs.append(ToDrafter(Close(session_id, session.opening.epoch)))
         return outputs

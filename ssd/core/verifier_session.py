@@ -1,11 +1,12 @@
 """One session on the verifier: its committed text, its KV slots and its map of expansions.
 
     text     t0 t1 t2 ... t(n-2) t(n-1)
-    KV       ── committed slots ──┘  │      kv_len = n - 1 at every round boundary
+    KV       ── slots 0 .. n-2 ───┘  │      kv_len = n - 1 at every round boundary
     root                             └──    the newest token is the root of the next tree
 
 Until the KV reaches the root the session prefills, in chunks; then each round verifies a tree,
-which may be the bare root (plain decoding). Rejected nodes leave by their slots.
+which may be the bare root (plain decoding). Rejected nodes leave by their slots; accepted ones of
+the tree's best chain lie where the text needs them, others are moved before the next rows run.
 """
 
 from collections.abc import Sequence
@@ -13,14 +14,14 @@ from dataclasses import dataclass
 
 from ssd.core.edge_rates import EdgeRates
 from ssd.core.expansion import Expansion, ExpansionMap
-from ssd.core.ids import PrefixKey, SlotSet
+from ssd.core.ids import KvId, PrefixKey, SlotSet
 from ssd.core.keys import extend_key, key_of
 from ssd.core.ledger import LedgerEntry
 from ssd.core.messages import FinishReason, Open
 from ssd.core.read_off import PlannedTree, Soil
 from ssd.core.rounds import Lookup
 from ssd.core.rows import RowGroup
-from ssd.core.slots import SlotLedger, slot_set
+from ssd.core.slots import SlotLedger
 from ssd.core.tree import ROOT, TokenTree, emitted_token_ids, walk
 
 
@@ -39,8 +40,9 @@ class Settled:
 class VerifierSession:
     """Owns what is committed; every method leaves `check()` true."""
 
-    def __init__(self, opening: Open, *, owner: str, tree_slots: int) -> None:
+    def __init__(self, opening: Open, *, owner: str, kv_id: KvId, tree_slots: int) -> None:
         self.opening = opening
+        self.kv_id = kv_id
         self.owner = owner
         self.token_ids = list(opening.token_ids)
         self.key = key_of(opening.token_ids)
@@ -58,7 +60,7 @@ class VerifierSession:
 
     @property
     def kv_len(self) -> int:
-        return self.slots.committed.bit_count()
+        return self.slots.num_committed
 
     @property
     def is_prefilling(self) -> bool:
@@ -111,12 +113,21 @@ class VerifierSession:
         """The next chunk of text without KV, as a chain whose logits nobody needs."""
         start = self.kv_len
         end = min(start + max_rows, self.committed_len - 1)
-        chunk = TokenTree(tuple(self.token_ids[start:end]), _chain_parents(end - start))
-        return self._rows(chunk, first_position=start, wanted=())
+        slots = tuple(self.slots.take_run(end - start))
+        return RowGroup(
+            kv_id=self.kv_id,
+            token_ids=tuple(self.token_ids[start:end]),
+            positions=slots,
+            past_len=start,
+            slots=slots,
+            visible=tuple(SlotSet((2 << row) - 1) for row in range(end - start)),
+            wanted=(),
+            moves=self.slots.take_moves(),
+        )
 
     def prefilled(self, rows: RowGroup) -> None:
         """The chunk ran; its slots hold committed text."""
-        self.slots.commit(slot_set(*rows.slots))
+        self.slots.commit_run(len(rows.slots))
 
     def soil(self, rates: EdgeRates, *, max_nodes: int) -> Soil:
         """Where this round's tree may grow; without a drafter nothing does."""
@@ -131,8 +142,23 @@ class VerifierSession:
 
     def tree_rows(self, tree: TokenTree) -> RowGroup:
         """The rows of a tree to verify; every node's logits are wanted."""
-        return self._rows(
-            tree, first_position=self.committed_len - 1, wanted=tuple(range(tree.num_nodes))
+        past_len = self.kv_len
+        slots = [0] * tree.num_nodes
+        for node in tree.best_chain_first():
+            slots[node] = self.slots.take()
+        visible, positions = [SlotSet(1 << slots[ROOT] - past_len)], [past_len]
+        for node, parent in enumerate(tree.parents[1:], start=1):
+            visible.append(SlotSet(visible[parent] | 1 << slots[node] - past_len))
+            positions.append(positions[parent] + 1)
+        return RowGroup(
+            kv_id=self.kv_id,
+            token_ids=tree.token_ids,
+            positions=tuple(positions),
+            past_len=past_len,
+            slots=tuple(slots),
+            visible=tuple(visible),
+            wanted=tuple(range(tree.num_nodes)),
+            moves=self.slots.take_moves(),
         )
 
     def settle(
@@ -160,30 +186,11 @@ class VerifierSession:
         """The invariants of a round boundary."""
         self.slots.check()
         self.expansions.check()
-        assert not self.slots.live, f"tree slots still taken: {self.slots.live:#x}"
+        assert not self.slots.num_live, f"tree slots still taken: {self.slots.live:#x}"
         assert self.kv_len <= self.committed_len - 1, (
             f"{self.kv_len} KV rows of {self.committed_len}"
         )
         assert self.key == key_of(self.token_ids)
-
-    def _rows(self, tree: TokenTree, *, first_position: int, wanted: tuple[int, ...]) -> RowGroup:
-        slots: list[int] = []
-        visible: list[SlotSet] = []
-        positions: list[int] = []
-        for node, parent in enumerate(tree.parents):
-            slot = self.slots.take()
-            above = self.slots.committed if node == ROOT else visible[parent]
-            slots.append(slot)
-            visible.append(SlotSet(above | 1 << slot))
-            positions.append(first_position if node == ROOT else positions[parent] + 1)
-        return RowGroup(
-            session_id=self.opening.session_id,
-            token_ids=tree.token_ids,
-            positions=tuple(positions),
-            slots=tuple(slots),
-            visible=tuple(visible),
-            wanted=wanted,
-        )
 
     def _cut(self, token_ids: Sequence[int]) -> tuple[tuple[int, ...], FinishReason | None]:
         """End at the first stop token or at the length limit, whichever comes first in the text."""
@@ -196,9 +203,11 @@ class VerifierSession:
 
     def _settle_slots(self, rows: RowGroup, path: Sequence[int], *, num_emitted: int) -> None:
         """Keep the KV of the root and of accepted nodes that precede the newest token."""
-        kept = slot_set(*(rows.slots[node] for node in path[:num_emitted]))
-        self.slots.commit(kept)
-        self.slots.drop(SlotSet(slot_set(*rows.slots) & ~kept))
+        kept = [rows.slots[node] for node in path[:num_emitted]]
+        self.slots.drop(set(rows.slots).difference(kept))
+        for slot in kept:
+            displaced_to = self.slots.commit(slot)
+            assert displaced_to is None, "a path's slots ascend: nothing lies in their way"
 
     def _advance(self, emitted: Sequence[int], rates: EdgeRates) -> Expansion | None:
         """Append the tokens, learn from each expansion passed; the one below the last node."""
@@ -220,7 +229,3 @@ class VerifierSession:
         if last_seen is not None and bonus_token_id not in last_seen.token_ids:
             return Lookup.MISS_KEY
         return Lookup.MISS_LATE
-
-
-def _chain_parents(length: int) -> tuple[int, ...]:
-    return (0, *range(length - 1))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from ssd.core.ids import SessionId
+from ssd.core.ids import KvId
 from ssd.core.rows import RowGroup
 from ssd.engine.attention import AttentionRule
 from ssd.engine.kv_store import KvStore
@@ -61,8 +61,11 @@ class LeanRunner:
         logits = self._head(self._norm(rows[batch.wanted]))
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
-    def release(self, session_id: SessionId) -> None:
-        self.kv_store.release(session_id)
+    def copy(self, source: KvId, target: KvId, num_slots: int) -> None:
+        self.kv_store.copy(source, target, num_slots)
+
+    def release(self, kv_id: KvId) -> None:
+        self.kv_store.release(kv_id)
 
 
 @dataclass(frozen=True, slots=True)

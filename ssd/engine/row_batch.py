@@ -26,7 +26,8 @@ class RowBatch:
         self._sessions: list[_SessionRows] = []
         start = 0
         for group in groups:
-            kv = kv_store.open(group.session_id, max(group.num_slots, max(group.slots) + 1))
+            kv = kv_store.open(group.kv_id, max(group.num_slots, max(group.slots) + 1))
+            kv.move(group.moves)
             kv.place(group.slots, group.positions)
             self._sessions.append(_SessionRows(group, start, kv, device))
             start += len(group.token_ids)
@@ -83,7 +84,7 @@ class _SessionRows:
         return mask + per_row.reshape(-1, *mask.shape)
 
     def _make_mask(self, window: int | None, num_folds: int, dtype: torch.dtype) -> Tensor:
-        seen = tree_mask(self._group.visible, self._group.num_slots)
+        seen = tree_mask(self._group.visible, self._group.past_len, self._group.num_slots)
         if window is not None:
             seen = within_window(
                 seen,

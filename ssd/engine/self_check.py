@@ -4,8 +4,8 @@ Catches what no configuration tells: position biases, convolutions or states tha
 through the attention interface, a runner that misreads an architecture.
 
     the model   t0 t1 t2 t3 t4 t5          one plain forward
-    the runner  t0 t1 t2                   in scattered slots
-                         t3 t4 t5          beside a sibling branch and another session
+    the runner  t0 t1 t2
+                         t3 t4 t5          in scattered slots, beside a sibling branch and another
                          x3 x4
 """
 
@@ -15,15 +15,15 @@ import torch
 from torch import Tensor
 
 from ssd.core.errors import ModelRefused
-from ssd.core.ids import SessionId, SlotSet
+from ssd.core.ids import KvId, SlotSet
 from ssd.core.rows import RowGroup, Runner
 
-_PROBE = SessionId("self-check")
-_OTHER = SessionId("self-check, another session")
+_PROBE = KvId("self-check")
+_OTHER = KvId("self-check, another text")
 _NUM_TOKENS = 6
-_PAST_SLOTS = (4, 0, 7)
-_BRANCH_SLOTS = (1, 9, 3)
-_SIBLING_SLOTS = (2, 5)
+_NUM_PAST = 3
+_BRANCH_SLOTS = (4, 9, 3)
+_SIBLING_SLOTS = (6, 5)
 
 # Of the spread of the logits. Rounding stays far below, a wrong attention far above.
 _TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-2, torch.bfloat16: 0.2, torch.float16: 0.2}
@@ -57,21 +57,20 @@ def check_runner(
 
 
 def _run_in_pieces(runner: Runner[Tensor], token_ids: tuple[int, ...]) -> Tensor:
-    num_past = len(_PAST_SLOTS)
-    past = _chain(_PROBE, token_ids[:num_past], slots=_PAST_SLOTS)
-    before = runner.forward([past])
+    before = runner.forward([_chain(_PROBE, token_ids[:_NUM_PAST], slots=range(_NUM_PAST))])
     other = _chain(_OTHER, token_ids[::-1], slots=range(_NUM_TOKENS))
-    after = runner.forward([other, _fork(token_ids[num_past:], past.visible[-1])])
-    return torch.cat([before, after[_NUM_TOKENS : _NUM_TOKENS + num_past]])
+    after = runner.forward([other, _fork(token_ids[_NUM_PAST:])])
+    return torch.cat([before, after[_NUM_TOKENS : 2 * _NUM_TOKENS - _NUM_PAST]])
 
 
-def _fork(token_ids: Sequence[int], above: SlotSet) -> RowGroup:
-    branch = _chain(_PROBE, token_ids, slots=_BRANCH_SLOTS, above=above)
-    sibling = _chain(_PROBE, token_ids[1:], slots=_SIBLING_SLOTS, above=above)
+def _fork(token_ids: Sequence[int]) -> RowGroup:
+    branch = _chain(_PROBE, token_ids, slots=_BRANCH_SLOTS, past_len=_NUM_PAST)
+    sibling = _chain(_PROBE, token_ids[1:], slots=_SIBLING_SLOTS, past_len=_NUM_PAST)
     return RowGroup(
-        session_id=_PROBE,
+        kv_id=_PROBE,
         token_ids=branch.token_ids + sibling.token_ids,
         positions=branch.positions + sibling.positions,
+        past_len=_NUM_PAST,
         slots=branch.slots + sibling.slots,
         visible=branch.visible + sibling.visible,
         wanted=branch.wanted,
@@ -79,21 +78,18 @@ def _fork(token_ids: Sequence[int], above: SlotSet) -> RowGroup:
 
 
 def _chain(
-    session_id: SessionId,
-    token_ids: Sequence[int],
-    *,
-    slots: Sequence[int],
-    above: SlotSet = SlotSet(0),  # noqa: B008 - an int
+    kv_id: KvId, token_ids: Sequence[int], *, slots: Sequence[int], past_len: int = 0
 ) -> RowGroup:
-    first = above.bit_count()
+    above = 0
     visible: list[SlotSet] = []
-    for slot in slots:
-        above = SlotSet(above | 1 << slot)
-        visible.append(above)
+    for slot, _ in zip(slots, token_ids, strict=True):
+        above |= 1 << slot - past_len
+        visible.append(SlotSet(above))
     return RowGroup(
-        session_id=session_id,
+        kv_id=kv_id,
         token_ids=tuple(token_ids),
-        positions=tuple(range(first, first + len(token_ids))),
+        positions=tuple(range(past_len, past_len + len(token_ids))),
+        past_len=past_len,
         slots=tuple(slots),
         visible=tuple(visible),
         wanted=tuple(range(len(token_ids))),

@@ -17,7 +17,7 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from ssd.core.errors import ModelRefused
-from ssd.core.ids import SessionId
+from ssd.core.ids import KvId
 from ssd.core.rows import RowGroup
 from ssd.engine.attention import AttentionRule
 from ssd.engine.attention_adapters import adapt_attention, inputs_of_adapted
@@ -72,8 +72,11 @@ class TransformersRunner:
         """The sliding windows that layers have asked for so far, `None` for full attention."""
         return frozenset(self._attention.windows)
 
-    def release(self, session_id: SessionId) -> None:
-        self.kv_store.release(session_id)
+    def copy(self, source: KvId, target: KvId, num_slots: int) -> None:
+        self.kv_store.copy(source, target, num_slots)
+
+    def release(self, kv_id: KvId) -> None:
+        self.kv_store.release(kv_id)
 
     def _run(self, batch: RowBatch) -> Tensor:
         inputs = {"input_ids": batch.token_ids[None], **self._other_inputs}

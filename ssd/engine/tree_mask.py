@@ -1,7 +1,7 @@
 """Which slots each row attends to, as tensors.
 
-The core says it with integers used as bit sets, which is compact and quick to build; attention
-wants one boolean per row and slot.
+The core says how long the text before all rows is, which all of them see, and with small integers
+used as bit sets what of the slots above it; attention wants one boolean per row and slot.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,15 @@ from ssd.core.ids import SlotSet
 Mask = NDArray[np.bool_]
 
 
-def tree_mask(visible: Sequence[SlotSet], num_slots: int) -> Mask:
+def tree_mask(visible: Sequence[SlotSet], past_len: int, num_slots: int) -> Mask:
     """One row per slot set, [rows, num_slots]: true where the row sees the slot."""
-    num_bytes = (num_slots + 7) // 8
+    num_bits = num_slots - past_len
+    num_bytes = (num_bits + 7) // 8
     packed = b"".join([slots.to_bytes(num_bytes, "little") for slots in visible])
     octets = np.frombuffer(packed, dtype=np.uint8).reshape(len(visible), num_bytes)
-    bits = np.unpackbits(octets, axis=1, count=num_slots, bitorder="little")
-    return bits.view(np.bool_)
+    mask = np.ones((len(visible), num_slots), dtype=np.bool_)
+    mask[:, past_len:] = np.unpackbits(octets, axis=1, count=num_bits, bitorder="little")
+    return mask
 
 
 def within_window(

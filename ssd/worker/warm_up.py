@@ -4,10 +4,10 @@ import time
 
 from torch import Tensor
 
-from ssd.core.ids import SessionId, SlotSet
+from ssd.core.ids import KvId, SlotSet
 from ssd.core.rows import RowGroup, Runner
 
-_SESSION = SessionId("warm-up")
+_KV_ID = KvId("warm-up")
 _SIZES = (1, 2, 4, 8, 16)
 _REPEATS = 3
 
@@ -19,7 +19,7 @@ def measure_forwards(runner: Runner[Tensor], *, context_len: int) -> list[tuple[
         runner.forward([_chain(max(sizes))])
         return [(rows, min(_seconds(runner, rows) for _ in range(_REPEATS))) for rows in sizes]
     finally:
-        runner.release(_SESSION)
+        runner.release(_KV_ID)
 
 
 def _seconds(runner: Runner[Tensor], rows: int) -> float:
@@ -31,9 +31,10 @@ def _seconds(runner: Runner[Tensor], rows: int) -> float:
 
 def _chain(rows: int) -> RowGroup:
     return RowGroup(
-        session_id=_SESSION,
+        kv_id=_KV_ID,
         token_ids=(0,) * rows,
         positions=tuple(range(rows)),
+        past_len=0,
         slots=tuple(range(rows)),
         visible=tuple(SlotSet((2 << row) - 1) for row in range(rows)),
         wanted=tuple(range(rows)),

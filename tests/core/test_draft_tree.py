@@ -32,9 +32,9 @@ def test_the_text_before_the_cursor_waits_for_its_rows() -> None:
     tree = DraftTree(TEXT, key_of(TEXT), num_slots=10)
     assert tree.uncovered == [3, 1]
     first = tree.run_uncovered(1)
-    assert (first.token_ids, first.first_position, first.slots, first.visible) == ([3], 0, [0], [1])
+    assert (first.token_ids, first.positions, first.visible) == ([3], range(1), [1])
     second = tree.run_uncovered(5)
-    assert (second.token_ids, second.first_position, second.visible) == ([1], 1, [0b11])
+    assert (second.token_ids, second.positions, second.visible) == ([1], range(1, 2), [1])
     assert tree.kv_len == 2
     tree.check()
 
@@ -42,7 +42,8 @@ def test_the_text_before_the_cursor_waits_for_its_rows() -> None:
 def test_the_cursor_is_the_first_to_run() -> None:
     tree = _tree()
     assert _grow(tree, 5, 6) is tree.cursor
-    assert tree.cursor.visible == 0b111
+    assert tree.cursor.slot == 2
+    assert tree.seen_by(tree.cursor) == 0b1
 
 
 def test_candidates_come_by_reach() -> None:
@@ -181,4 +182,6 @@ def test_books_hold_under_any_sequence_of_calls(seed: int) -> None:
         assert tree.cursor.key == key_of(text)
         assert tree.cursor.position == len(text) - 1
         for node in tree.cursor.subtree():
-            assert node.slot is None or node.visible.bit_count() == node.position + 1
+            if node.slot is not None:
+                assert tree.seen_by(node).bit_count() == tree.depth_of(node) + 1
+        assert tree.slots.num_live <= sum(1 for _ in tree.cursor.subtree())

@@ -80,7 +80,7 @@ class Bench:
                 assert output.peer == PEER
                 self.sent.append(output.message)
             else:
-                self.memory.release(output.session_id)
+                self.memory.release(output.kv_id)
         self.core.check()
 
     def start(self) -> Step | None:
@@ -188,7 +188,7 @@ def test_room_comes_back_with_a_close() -> None:
     bench.open(session="a")
     bench.step()
     bench.close(session="a")
-    assert not bench.memory.session_ids
+    assert not bench.memory.kv_ids
     bench.open(session="b")
     assert not any(isinstance(each, Refused) for each in bench.sent)
 
@@ -224,8 +224,8 @@ def test_two_verifiers_may_use_one_session_id() -> None:
     core.open(opening, peer="two")
     step = core.next_step()
     assert step is not None
-    assert len({group.session_id for group in step.groups}) == 2
-    assert core.peer_lost("one") == [ReleaseDraftKv(SessionId("one/a"))]
+    assert len({group.kv_id for group in step.groups}) == 2
+    assert core.peer_lost("one") == [ReleaseDraftKv(step.groups[0].kv_id)]
     assert [key[0] for key in core.sessions] == ["two"]
 
 

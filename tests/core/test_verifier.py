@@ -101,10 +101,10 @@ class Bench:
     def take(self, outputs: list[Output]) -> None:
         for output in outputs:
             if isinstance(output, ReleaseKv):
-                self.memory.release(output.session_id)
+                self.memory.release(output.kv_id)
             elif isinstance(output, ToDrafter):
                 self.drafted.append(output)
-            else:
+            elif isinstance(output, ToCoordinator):
                 self.said.append(output.message)
         self.core.check()
 
@@ -209,7 +209,7 @@ def test_a_newer_epoch_replaces_the_session_and_its_kv() -> None:
     bench.open(epoch=1)
     bench.round()
     bench.open((*TEXT, *_plain(1)), epoch=2)
-    assert not bench.memory.session_ids
+    assert not bench.memory.kv_ids
     bench.run_out()
     assert _plain(57)[1:] == tuple(
         token for each in bench.commits() if each.epoch == 2 for token in each.token_ids
@@ -323,7 +323,7 @@ def test_prefill_rides_along_with_decoding() -> None:
     bench.round()
     bench.open(range(12), session="b")
     done = bench.round()
-    assert [group.session_id for group in done.groups] == ["a", "b"]
+    assert [share.session.opening.session_id for share in done.shares] == ["a", "b"]
     assert done.num_rows == 8
 
 
@@ -461,7 +461,7 @@ def test_the_first_end_in_the_text_wins(stop: int, limit: int, depth: int) -> No
     assert bench.end().reason is (FinishReason.STOP if is_stopped else FinishReason.LENGTH)
     assert bench.end().total_len == len(TEXT) + len(expected)
     assert bench.core.num_reserved_slots == 0
-    assert not bench.memory.session_ids
+    assert not bench.memory.kv_ids
 
 
 def test_a_stop_inside_an_accepted_path_ends_the_text_there() -> None:

@@ -1,10 +1,12 @@
 """The lean forward says what the reference says."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
 
-from ssd.core.ids import SessionId
+from ssd.core.ids import KvId
 from ssd.core.rows import RowGroup, Runner
 from ssd.engine.lean_runner import LeanRunner, fits_lean_runner
 from ssd.engine.projection import can_prepack
@@ -33,15 +35,16 @@ def _reference(name: str, dtype: torch.dtype) -> TransformersRunner:
 
 
 def _speak(runner: Runner[Tensor]) -> Tensor:
-    """Prefill in chunks and scattered slots, another session, and a tree: all their logits."""
-    past = (31, 4, 0, 17, 90, 2, 3, 8, 9, 61, 5, 6)
+    """Prefill in chunks, another text, a tree in scattered slots, moves: all their logits."""
+    past = range(12)
     steps: list[list[RowGroup]] = [
-        [chain(PROMPT[:5], slots=past[:5])],
-        [chain(PROMPT[5:], past=past[:5], slots=past[5:]), chain((1, 2, 3), session="b")],
+        [chain(PROMPT[:5])],
+        [chain(PROMPT[5:], past=past[:5]), chain((1, 2, 3), session="b")],
         [
-            tree((9, 10, 20, 30, 11), (-1, 0, -1, 0, 1), past=past, slots=(7, 40, 1, 70, 300)),
+            tree((9, 10, 20, 30, 11), (-1, 0, -1, 0, 1), past=past, slots=(12, 40, 13, 70, 300)),
             chain((4,), session="b", past=range(3)),
         ],
+        [chain((7,), past=range(15), moves=((40, 13), (300, 14), (13, 20)))],
     ]
     return torch.cat([runner.forward(step) for step in steps])
 
@@ -89,9 +92,10 @@ def _distant() -> RowGroup:
     near = chain(PROMPT)
     far = tuple(position + 5000 for position in near.positions[6:])
     return RowGroup(
-        session_id=near.session_id,
+        kv_id=near.kv_id,
         token_ids=near.token_ids,
         positions=near.positions[:6] + far,
+        past_len=0,
         slots=near.slots,
         visible=near.visible,
         wanted=near.wanted,
@@ -100,17 +104,14 @@ def _distant() -> RowGroup:
 
 @pytest.mark.parametrize("prepack", [False, pytest.param(True, marks=needs_packing)])
 def test_a_prefill_chunk_may_want_nothing(prepack: bool) -> None:
-    whole = chain(PROMPT)
-    group = RowGroup(
-        whole.session_id, whole.token_ids, whole.positions, whole.slots, whole.visible, wanted=()
-    )
+    group = replace(chain(PROMPT), wanted=())
     assert _lean("llama", torch.float32, prepack=prepack).forward([group]).shape == (0, VOCAB_SIZE)
 
 
 def test_release_frees_the_session() -> None:
     runner = _lean("llama", torch.float32)
     runner.forward([chain(PROMPT)])
-    runner.release(SessionId("a"))
+    runner.release(KvId("a"))
     assert (runner.kv_store.num_sessions, runner.kv_store.num_bytes) == (0, 0)
 
 

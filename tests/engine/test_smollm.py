@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ssd.core.ids import SessionId
+from ssd.core.ids import KvId
 from ssd.engine.loading import LoadedModel, load_model
 from tests.engine.row_groups import chain
 
@@ -51,5 +51,5 @@ def test_its_tokenizer_comes_along(smollm: LoadedModel) -> None:
 
 def test_it_knows_the_capital_of_france(smollm: LoadedModel) -> None:
     logits = smollm.runner.forward([chain(THE_CAPITAL_OF_FRANCE_IS)])
-    smollm.runner.release(SessionId("a"))
+    smollm.runner.release(KvId("a"))
     assert int(logits[-1].argmax()) == PARIS

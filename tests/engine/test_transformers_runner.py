@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ssd.core.errors import ModelRefused
-from ssd.core.ids import SessionId
+from ssd.core.ids import KvId
 from ssd.core.rows import RowGroup
 from ssd.engine.transformers_runner import TransformersRunner
 from tests.engine.row_groups import chain, tree
@@ -71,12 +71,12 @@ def _generated(model: Any, num_tokens: int) -> list[int]:
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_each_path_of_a_tree_is_its_own_chain(architecture: str) -> None:
     runner = TransformersRunner(tiny_model(architecture))
-    past = [31, 4, 0, 17, 90, 2, 3, 8, 9, 61, 5, 6]
-    runner.forward([chain(PROMPT, slots=past)])
+    past = range(len(PROMPT))
+    runner.forward([chain(PROMPT)])
     #      9 - 10 - 11 - 12     and beside it 20 - 21, below 9: 30
     nodes = (9, 10, 20, 30, 11, 21, 12)
     parents = (-1, 0, -1, 0, 1, 2, 4)
-    logits = runner.forward([tree(nodes, parents, past=past, slots=(7, 40, 1, 70, 10, 11, 30))])
+    logits = runner.forward([tree(nodes, parents, past=past, slots=(20, 40, 13, 70, 12, 15, 30))])
     for node, path in ((6, (9, 10, 11, 12)), (5, (20, 21)), (3, (9, 30))):
         _assert_same(logits[node], _alone(PROMPT + path, architecture)[-1], architecture)
 
@@ -90,6 +90,25 @@ def test_what_lies_in_unseen_slots_changes_nothing(runner: TransformersRunner) -
     runner.forward([chain((1, 2, 3, 4), slots=(0, 2, 4, 6))])
     logits = runner.forward([chain(PROMPT, slots=[1, 3, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15])])
     _assert_same(logits, _alone(PROMPT))
+
+
+def test_an_accepted_path_may_be_moved_into_the_text(runner: TransformersRunner) -> None:
+    runner.forward([chain(PROMPT)])
+    slots = (12, 13, 14, 15)
+    runner.forward([tree((9, 10, 20, 30), (-1, 0, 0, 2), past=range(12), slots=slots)])
+    # 9, 20, 30 are the text; 10 goes out of the way
+    moves = ((14, 13), (15, 14), (13, 15))
+    logits = runner.forward([chain((40,), past=range(15), moves=moves)])
+    _assert_same(logits, _alone((*PROMPT, 9, 20, 30, 40))[-1:])
+
+
+def test_a_text_may_begin_with_another(runner: TransformersRunner) -> None:
+    runner.forward([chain(PROMPT)])
+    runner.copy(KvId("a"), KvId("b"), 7)
+    runner.release(KvId("a"))
+    other = (50, 51)
+    logits = runner.forward([chain(other, session="b", past=range(7))])
+    _assert_same(logits, _alone(PROMPT[:7] + other)[7:])
 
 
 def test_sessions_share_a_forward_and_nothing_else(runner: TransformersRunner) -> None:
@@ -147,14 +166,14 @@ def test_logits_are_at_least_float32(weights: torch.dtype, logits: torch.dtype) 
 def test_release_frees_one_session(runner: TransformersRunner) -> None:
     runner.forward([chain(PROMPT), chain(PROMPT, session="b")])
     one_session = runner.kv_store.num_bytes // 2
-    runner.release(SessionId("a"))
+    runner.release(KvId("a"))
     assert (runner.kv_store.num_sessions, runner.kv_store.num_bytes) == (1, one_session)
-    runner.release(SessionId("unknown"))
+    runner.release(KvId("unknown"))
 
 
 def test_a_session_id_used_again_starts_afresh(runner: TransformersRunner) -> None:
     runner.forward([chain((1, 2, 3) * 10)])
-    runner.release(SessionId("a"))
+    runner.release(KvId("a"))
     _assert_same(runner.forward([chain(PROMPT)]), _alone(PROMPT))
 
 

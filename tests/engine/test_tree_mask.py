@@ -13,7 +13,12 @@ def test_mask_says_what_the_bits_say() -> None:
     for num_slots in (1, 7, 8, 9, 64, 300):
         visible = [SlotSet(generator.getrandbits(num_slots)) for _ in range(5)]
         slow = [[bool(row >> slot & 1) for slot in range(num_slots)] for row in visible]
-        assert tree_mask(visible, num_slots).tolist() == slow
+        assert tree_mask(visible, 0, num_slots).tolist() == slow
+
+
+def test_all_rows_see_the_past() -> None:
+    mask = tree_mask([SlotSet(0b01), SlotSet(0b11)], 3, 5)
+    assert mask.tolist() == [[True] * 3 + [True, False], [True] * 5]
 
 
 def test_window_drops_old_positions_wherever_their_slots_are() -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from ssd.core.ids import SessionId
+from ssd.core.ids import KvId
 from ssd.core.rows import RowGroup
 from tests.models.scripted_model import Prefix
 from tests.models.slot_memory import SlotMemory
@@ -35,8 +35,11 @@ class RememberingRunner:
             self._table = torch.cat([self._table, self.logits(unknown)])
         return self._table[[self._known[text] for text in texts]]
 
-    def release(self, session_id: SessionId) -> None:
-        self.memory.release(session_id)
+    def copy(self, source: KvId, target: KvId, num_slots: int) -> None:
+        self.memory.copy(source, target, num_slots)
+
+    def release(self, kv_id: KvId) -> None:
+        self.memory.release(kv_id)
 
     def logits(self, texts: Sequence[Prefix]) -> Tensor:
         """[texts, vocab] in float64."""

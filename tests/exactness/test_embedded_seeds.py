@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from ssd.core.ids import SessionId
+from ssd.core.ids import KvId
 from ssd.core.sampling_params import SamplingParams
 from ssd.engine.loading import LoadedModel, load_model
 from ssd.sampling import DrawSpec, NoiseRows, perturbed_scores
@@ -29,7 +29,7 @@ def gap_after(target: LoadedModel, token_ids: Sequence[int], seed: int) -> float
     """Between the two best perturbed scores of the token that follows."""
     position = len(token_ids)
     logits = target.runner.forward([chain(tuple(token_ids))])[-1:]
-    target.runner.release(SessionId("a"))
+    target.runner.release(KvId("a"))
     params = SamplingParams(temperature=1.0, seed=seed)
     draw = DrawSpec(params, position, NoiseRows(seed, target.vocab_size))
     best = perturbed_scores(logits, [draw])[0].topk(2).values

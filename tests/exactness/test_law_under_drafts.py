@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from ssd.core.ids import KvId
 from ssd.core.mode import Mode
 from ssd.core.rows import RowGroup
 from ssd.sampling import DrawSpec, target_token_ids
@@ -128,8 +129,11 @@ class _RemembersLogits:
         self.last = self._runner.forward(groups)
         return self.last
 
-    def release(self, session_id: object) -> None:
-        self._runner.release(session_id)  # type: ignore[arg-type]
+    def copy(self, source: KvId, target: KvId, num_slots: int) -> None:
+        self._runner.copy(source, target, num_slots)
+
+    def release(self, kv_id: KvId) -> None:
+        self._runner.release(kv_id)
 
 
 def _accept_what_equals_the_argmax(patch: pytest.MonkeyPatch) -> None:

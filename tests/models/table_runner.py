@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ssd.core.ids import SessionId
+from ssd.core.ids import KvId
 from ssd.core.rows import RowGroup
 from ssd.engine.fingerprint import Fingerprint
 from ssd.engine.loading import LoadedModel
@@ -43,8 +43,11 @@ class TableRunner:
             return torch.empty(0, self._vocab_size, dtype=torch.float64)
         return torch.tensor([self._logits_of(text) for text in texts], dtype=torch.float64)
 
-    def release(self, session_id: SessionId) -> None:
-        self.memory.release(session_id)
+    def copy(self, source: KvId, target: KvId, num_slots: int) -> None:
+        self.memory.copy(source, target, num_slots)
+
+    def release(self, kv_id: KvId) -> None:
+        self.memory.release(kv_id)
 
 
 def agreeing(model: ScriptedModel) -> Logits:

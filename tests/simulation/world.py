@@ -56,7 +56,7 @@ class World:
                 self.lose(self.rng.choice(LOSSES))
         self.coordinator.check_texts()
         assert self.verifier.core.num_reserved_slots == 0, "the verifier still holds KV"
-        assert not self.verifier.memory.session_ids, "the verifier's runner still holds KV"
+        assert not self.verifier.memory.kv_ids, "the verifier's runner still holds KV"
         is_reliable = self.scenario.to_drafter.is_reliable
         for drafter in self.drafters.values():
             if (
@@ -64,7 +64,7 @@ class World:
             ):  # the close may have been lost; the session goes with the stream then
                 drafter.handle(drafter.core.peer_lost(VERIFIER))
             assert drafter.core.num_reserved_slots == 0, "a drafter still holds KV"
-            assert not drafter.memory.session_ids, "a drafter's runner still holds KV"
+            assert not drafter.memory.kv_ids, "a drafter's runner still holds KV"
 
     def check(self) -> None:
         if not self.verifier.is_busy:
@@ -283,12 +283,12 @@ class VerifierProcess:
     def handle(self, outputs: list[VerifierOutput]) -> None:
         for output in outputs:
             if isinstance(output, ReleaseKv):
-                self.memory.release(output.session_id)
+                self.memory.release(output.kv_id)
             elif isinstance(output, ToDrafter):
                 for name, (drafter, channel) in self._streams.items():
                     if output.drafter_id in (None, name):
                         drafter.accept(output.message, channel)
-            else:
+            elif isinstance(output, ToCoordinator):
                 self._tell_coordinator(output)
 
     def _tell_coordinator(self, output: ToCoordinator) -> None:
@@ -369,7 +369,7 @@ class DrafterProcess:
             if isinstance(output, ToVerifier):
                 self._tell_verifier(output)
             else:
-                self.memory.release(output.session_id)
+                self.memory.release(output.kv_id)
 
     def _receive(self, message: Open | Commit | Close | Rates) -> None:
         self._world.note(f"{self.name}: {_brief(message)}")
