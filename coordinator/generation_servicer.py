@@ -13,6 +13,7 @@ import structlog
 
 from coordinator.admission import RequestDefaults, admit
 from coordinator.registry import Registry
+from coordinator.request_watch import RequestTelemetry, RequestWatch
 from coordinator.served_model import ServedModel
 from coordinator.session_table import LiveSession, SessionTable
 from ssd.core.client_session import ClientSession
@@ -44,23 +45,32 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         registry: Registry,
         defaults: RequestDefaults,
         *,
+        telemetry: RequestTelemetry,
         stalled_client_s: float,
     ) -> None:
         self._table = table
         self._registry = registry
         self._defaults = defaults
+        self._telemetry = telemetry
         self._stalled_client_s = stalled_client_s
 
     async def Generate(  # noqa: N802 (the name is the protocol's)
         self, request: generation_pb2.GenerateRequest, context: Any
     ) -> None:
+        with self._telemetry.watched(dict(context.invocation_metadata() or ())) as watch:
+            await self._generate(request, context, watch)
+
+    async def _generate(
+        self, request: generation_pb2.GenerateRequest, context: Any, watch: RequestWatch
+    ) -> None:
         try:
             model = self._model()
             # Not on the event loop: a long text takes the tokenizer long.
             admission = await asyncio.to_thread(admit, request, model, self._defaults)
-            async with self._table.admitted(admission, model.target.fingerprint) as live:
+            async with self._table.admitted(admission, model.target.fingerprint, watch) as live:
                 await self._stream(live, model, request, context)
         except SsdError as error:
+            watch.failed(error)
             await context.abort(status_code(error), str(error))
         except _ClientStalled as stalled:
             log.warning("stalled client cancelled", session_id=request.request_id)

@@ -32,6 +32,7 @@ class Registry:
         self, table: SessionTable, timeouts: StreamTimeouts, *, coordinator_id: str
     ) -> None:
         self.links: dict[str, VerifierLink] = {}
+        self.metrics_address = ""
         self._table = table
         self._timeouts = timeouts
         self._coordinator_id = coordinator_id
@@ -66,6 +67,10 @@ class Registry:
     async def close(self) -> None:
         self._entries.clear()
         await self._apply()
+
+    def workers(self) -> list[registry_pb2.Worker]:
+        """Every registered worker; may be called from any thread."""
+        return [entry.worker for entry in list(self._entries.values())]
 
     def statuses(self) -> list[registry_pb2.WorkerStatus]:
         """Every registered worker and whether it is of use."""

@@ -38,4 +38,8 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
             )
             for session_id, live in self._table.sessions.items()
         ]
-        return registry_pb2.GetStatusResponse(workers=self._registry.statuses(), sessions=sessions)
+        return registry_pb2.GetStatusResponse(
+            workers=self._registry.statuses(),
+            sessions=sessions,
+            metrics_address=self._registry.metrics_address,
+        )

@@ -4,6 +4,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import structlog
 from grpc_health.v1 import health, health_pb2_grpc
@@ -11,10 +12,13 @@ from grpc_health.v1.health_pb2 import HealthCheckResponse
 
 from coordinator.admission import RequestDefaults
 from coordinator.generation_servicer import GenerationServicer
+from coordinator.metrics_pages import coordinator_metrics
 from coordinator.registry import Registry
 from coordinator.registry_servicer import RegistryServicer
+from coordinator.request_watch import RequestTelemetry
 from coordinator.session_table import SessionTable, TableLimits
 from ssd.config import SsdConfig
+from ssd.telemetry.request_metrics import RequestMetrics, TableFacts
 from ssd.v1 import generation_pb2, generation_pb2_grpc, registry_pb2_grpc
 from ssd.wire.channels import make_server
 from ssd.wire.dialed_stream import StreamTimeouts
@@ -30,7 +34,7 @@ async def run_coordinator(
     """Serve until `stop` is set; `ready(address)` once clients can connect.
 
     Raises:
-        ConfigError: the port is taken.
+        ConfigError: a port is taken.
     """
     timeouts = config.timeouts
     stream = StreamTimeouts(timeouts.heartbeat_s, timeouts.peer_dead_s, timeouts.connect_s)
@@ -38,11 +42,15 @@ async def run_coordinator(
     table = SessionTable(_limits(config), epoch_floor=time.time_ns() // 1_000_000)
     registry = Registry(table, stream, coordinator_id=uuid.uuid4().hex)
     server = make_server()
+    metrics = RequestMetrics(
+        lambda: TableFacts(table.num_running, table.num_queued, len(table.seats), table.num_stale)
+    )
     generation_pb2_grpc.add_GenerationServiceServicer_to_server(
         GenerationServicer(
             table,
             registry,
             _defaults(config),
+            telemetry=RequestTelemetry(metrics),
             stalled_client_s=config.coordinator.stalled_client_timeout_s,
         ),
         server,
@@ -52,6 +60,10 @@ async def run_coordinator(
     )
     health_pb2_grpc.add_HealthServicer_to_server(vitals, server)
     address = bind(server, config.coordinator.host, config.coordinator.port)
+    endpoint = ExitStack()
+    registry.metrics_address = endpoint.enter_context(
+        coordinator_metrics(config, metrics, registry)
+    )
     await server.start()
     await vitals.set("", HealthCheckResponse.SERVING)
     expiring = asyncio.create_task(registry.expire())
@@ -64,6 +76,7 @@ async def run_coordinator(
     await vitals.enter_graceful_shutdown()
     await server.stop(grace=timeouts.drain_s)
     await registry.close()
+    endpoint.close()
     await asyncio.gather(expiring, watching, return_exceptions=True)
 
 

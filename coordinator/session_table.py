@@ -14,6 +14,7 @@ from typing import Protocol
 
 import structlog
 
+from coordinator.request_watch import RequestWatch
 from ssd.core.client_session import Admission, ClientSession, Reconciled
 from ssd.core.errors import (
     Cancelled,
@@ -47,6 +48,7 @@ class LiveSession:
 
     books: ClientSession
     fingerprint: str
+    watch: RequestWatch = field(default_factory=RequestWatch)
     is_running: bool = False  # it had its turn
     seat: VerifierSeat | None = None
     error: SsdError | None = None
@@ -86,7 +88,9 @@ class SessionTable:
         self._queue: deque[LiveSession] = deque()
 
     @asynccontextmanager
-    async def admitted(self, admission: Admission, fingerprint: str) -> AsyncIterator[LiveSession]:
+    async def admitted(
+        self, admission: Admission, fingerprint: str, watch: RequestWatch | None = None
+    ) -> AsyncIterator[LiveSession]:
         """A session for as long as the block runs; closed on the verifier whatever ends it.
 
         Raises:
@@ -97,11 +101,13 @@ class SessionTable:
         session_id = admission.session_id
         if session_id in self.sessions:
             raise SessionConflict(f"request id {session_id} is in use")
-        live = LiveSession(ClientSession(admission), fingerprint)
+        live = LiveSession(ClientSession(admission), fingerprint, watch or RequestWatch())
+        live.watch.admitted(live.books)
         live.books.epoch = self._epoch_floor
         self.sessions[session_id] = live
         try:
             await self._wait_for_turn(live)
+            live.watch.turn_came()
             try:
                 live.is_running = True
                 self._place(live)
@@ -112,6 +118,14 @@ class SessionTable:
         finally:
             del self.sessions[session_id]
             self._epoch_floor = max(self._epoch_floor, live.books.epoch)
+
+    @property
+    def num_running(self) -> int:
+        return self._num_running
+
+    @property
+    def num_queued(self) -> int:
+        return len(self._queue)
 
     def cancel(self, session_id: SessionId) -> None:
         """End a session with CANCELLED.
@@ -187,6 +201,8 @@ class SessionTable:
             case Reconciled.CONTINUE:
                 live.refused_since = None
                 live.changed.set()
+                if isinstance(message, Commit):
+                    live.watch.committed(message)
             case Reconciled.STALE:
                 self.num_stale += 1
             case Reconciled.OPEN:

@@ -47,6 +47,7 @@ class DrafterMachine:
         self._noise: dict[KvId, NoiseRows] = {}
         self._edits: dict[KvId, TextEdits] = {}
         self._done: _Done | None = None
+        self.device_s = 0.0  # spent in forwards and ranking
 
     def ban(self, token_ids: Sequence[int], *, peer: str) -> list[Output]:
         """Never draft these ids for a verifier: they mean something else to it, or nothing."""
@@ -84,7 +85,9 @@ class DrafterMachine:
         logits = self._runner.forward(step.groups)  # [wanted rows of all sessions, vocab]
         draws = [draw for share in step.shares for draw in self._draws(share)]
         candidates = self._rank(logits, draws, step) if draws else []
-        self._done = _Done(step, candidates, start_s, end_s=time.monotonic())
+        end_s = time.monotonic()
+        self.device_s += end_s - start_s
+        self._done = _Done(step, candidates, start_s, end_s)
         return True
 
     def settle(self) -> list[Output]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from drafter_service.service import DrafterService
 from ssd.config import SsdConfig
 from ssd.v1 import registry_pb2
-from ssd.worker.host import Place, coordinators_of, host_worker
+from ssd.worker.host import Place, coordinators_of, host_worker, metrics_place
 from ssd.worker.model import capabilities_of, load_draft
 
 
@@ -38,4 +38,11 @@ async def run_drafter(
     draft = load_draft(config)
     me = capabilities_of(draft, dtype=config.models.draft_dtype)
     service = DrafterService(config, draft, me, core=place.core)
-    await host_worker(service, place, me, stop=stop, ready=ready)
+    await host_worker(
+        service,
+        place,
+        me,
+        stop=stop,
+        ready=ready,
+        metrics=metrics_place(config.metrics.drafter_port, config),
+    )

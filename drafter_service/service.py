@@ -1,6 +1,7 @@
 """The drafter put together: draft model, core, engine thread, servicer."""
 
 import asyncio
+import secrets
 
 import grpc.aio
 
@@ -12,13 +13,18 @@ from ssd.core.growth import GrowthLimits, chain_limits
 from ssd.core.price import CostModel
 from ssd.engine.engine_thread import EngineThread
 from ssd.engine.loading import LoadedModel
+from ssd.telemetry.drafter_metrics import DrafterMetrics
+from ssd.telemetry.worker_metrics import WorkerFacts
 from ssd.v1 import drafter_pb2_grpc
 from ssd.wire.hello import Capabilities
+from ssd.worker.facts import memory_of, read_from_outside
 from ssd.worker.host import exit_when_engine_dies
 from ssd.worker.stall_watch import Pulse
 from ssd.worker.warm_up import measure_forwards
 
 _SLOW_STEPS = 5.0
+# A step's number stays below 2^53, which is what JSON and browsers count exactly.
+_NUM_LIVES = 2**20
 
 
 class DrafterService:
@@ -29,7 +35,8 @@ class DrafterService:
     ) -> None:
         cost = CostModel(measure_forwards(draft.runner, context_len=draft.context_len))
         limits = _limits(config, draft)
-        self.machine = DrafterMachine(Drafter(limits), draft.runner, vocab_size=draft.vocab_size)
+        state = Drafter(limits, life=secrets.randbelow(_NUM_LIVES))
+        self.machine = DrafterMachine(state, draft.runner, vocab_size=draft.vocab_size)
         vocabulary = draft.vocabulary
         special_ids = sorted(vocabulary.special_ids) if vocabulary is not None else []
         self.servicer = DrafterServicer(self.machine, me, special_ids)
@@ -42,6 +49,9 @@ class DrafterService:
             num_threads=config.drafter.threads,
         )
         self.servicer.engine = self.engine
+        self.metrics = self.servicer.metrics = DrafterMetrics(
+            lambda: self._facts(draft), num_verifiers=lambda: self.servicer.num_peers
+        )
 
         # A step of all rows of a large draft on a slow device may take long and not hang.
         self.stall_limit_s = max(
@@ -59,6 +69,18 @@ class DrafterService:
 
     async def stop(self) -> None:
         await asyncio.to_thread(self.engine.stop)
+
+    def _facts(self, draft: LoadedModel) -> WorkerFacts:
+        core = self.machine.core
+        return WorkerFacts(
+            num_sessions=len(core.sessions),
+            kv_slots_used=read_from_outside(lambda: core.num_reserved_slots),
+            kv_slots=core.limits.kv_slots,
+            memory_bytes=read_from_outside(lambda: memory_of(draft)),
+            device_s=self.machine.device_s,
+            num_stale=core.num_stale,
+            num_dropped=self.servicer.num_dropped,
+        )
 
 
 def _limits(config: SsdConfig, draft: LoadedModel) -> DrafterLimits:

@@ -19,6 +19,7 @@ from ssd.core.errors import ProtocolError
 from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Commit, Open, Rates
 from ssd.engine.engine_thread import EngineThread
+from ssd.telemetry.drafter_metrics import DrafterMetrics
 from ssd.v1 import drafter_pb2, drafter_pb2_grpc
 from ssd.wire.accepted_stream import run_accepted
 from ssd.wire.envelopes import (
@@ -44,6 +45,7 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
         self, machine: DrafterMachine, me: Capabilities, special_token_ids: Sequence[int]
     ) -> None:
         self.engine: EngineThread[Output]
+        self.metrics: DrafterMetrics
         self.num_dropped = 0
         self._machine = machine
         self._me = me
@@ -55,6 +57,11 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
     def deliver(self, outputs: list[Output]) -> None:
         """Take the engine's outputs; called on its thread."""
         self._loop.call_soon_threadsafe(self._route, outputs)
+
+    @property
+    def num_peers(self) -> int:
+        """Verifiers whose streams are open."""
+        return len(self._outboxes)
 
     async def Speculate(  # noqa: N802 (the name is the protocol's)
         self, requests: AsyncIterator[drafter_pb2.SpeculateRequest], context: Any
@@ -149,6 +156,8 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
                 by_peer[output.peer].append(output.message)
         for peer, reports in by_peer.items():
             self._put(peer, reports)
+            for report in reports:
+                self.metrics.reported(report)
 
     def _put(self, peer: str, reports: Sequence[DrafterReport]) -> None:
         outbox = self._outboxes.get(peer)

@@ -75,6 +75,11 @@ class DrafterLinks:
             if mine:
                 link.stream.send(mine)
 
+    @property
+    def num_dropped(self) -> int:
+        """Reports that could not be read."""
+        return sum(link.stream.num_dropped for link in list(self._links.values()))
+
     async def close(self) -> None:
         tasks = [link.close() for link in self._links.values()]
         self._links.clear()

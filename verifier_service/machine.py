@@ -33,6 +33,7 @@ class VerifierMachine:
         self._edits: dict[SessionId, TextEdits] = {}
         self._done: _Done | None = None
         self._wake_at: float | None = None
+        self.device_s = 0.0  # spent in forwards and draws
 
     @staticmethod
     def now() -> float:
@@ -49,7 +50,9 @@ class VerifierMachine:
         logits = self._runner.forward(action.groups)  # [wanted rows of all sessions, vocab]
         draws = [draw for share in action.shares for draw in self._draws(share)]
         token_ids = target_token_ids(logits, draws) if draws else []
-        self._done = _Done(action, token_ids, launch_s, end_s=self.now())
+        end_s = self.now()
+        self.device_s += end_s - launch_s
+        self._done = _Done(action, token_ids, launch_s, end_s)
         return True
 
     def settle(self) -> list[Output]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ssd.config import SsdConfig
 from ssd.v1 import registry_pb2
-from ssd.worker.host import Place, coordinators_of, host_worker
+from ssd.worker.host import Place, coordinators_of, host_worker, metrics_place
 from ssd.worker.model import capabilities_of, load_target
 from verifier_service.service import VerifierService, longest_text
 
@@ -42,4 +42,11 @@ async def run_verifier(
         context_len=longest_text(config, target),
     )
     service = VerifierService(config, target, me, core=place.core)
-    await host_worker(service, place, me, stop=stop, ready=ready)
+    await host_worker(
+        service,
+        place,
+        me,
+        stop=stop,
+        ready=ready,
+        metrics=metrics_place(config.metrics.verifier_port, config),
+    )

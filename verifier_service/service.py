@@ -1,6 +1,7 @@
 """The verifier put together: target, core, engine thread, servicer, links to drafters."""
 
 import asyncio
+import time
 
 import grpc.aio
 
@@ -9,9 +10,12 @@ from ssd.core.price import CostModel
 from ssd.core.verifier import Output, Verifier, VerifierLimits
 from ssd.engine.engine_thread import EngineThread
 from ssd.engine.loading import LoadedModel
+from ssd.telemetry.verifier_metrics import VerifierFacts, VerifierMetrics
+from ssd.telemetry.worker_metrics import WorkerFacts
 from ssd.v1 import verifier_pb2_grpc
 from ssd.wire.dialed_stream import StreamTimeouts
 from ssd.wire.hello import Capabilities
+from ssd.worker.facts import memory_of, read_from_outside
 from ssd.worker.host import exit_when_engine_dies
 from ssd.worker.model import tokenizer_json
 from ssd.worker.stall_watch import Pulse
@@ -44,6 +48,14 @@ class VerifierService:
             self.machine, self.engine.post, me=me, timeouts=_stream_timeouts(config)
         )
         self.servicer.engine, self.servicer.links = self.engine, self._links
+        self.metrics = self.servicer.metrics = VerifierMetrics(
+            VerifierFacts(
+                worker=lambda: self._facts(target),
+                now_ns=time.monotonic_ns,
+                num_drafters=lambda: len(self.machine.core.drafters),
+                plain_s=cost.forward_s,
+            )
+        )
 
         # A round of all rows of a large model on a slow device may take long and not hang.
         self.stall_limit_s = max(
@@ -67,6 +79,18 @@ class VerifierService:
     async def stop(self) -> None:
         await self._links.close()
         await asyncio.to_thread(self.engine.stop)
+
+    def _facts(self, target: LoadedModel) -> WorkerFacts:
+        core = self.machine.core
+        return WorkerFacts(
+            num_sessions=len(core.sessions),
+            kv_slots_used=read_from_outside(lambda: core.num_reserved_slots),
+            kv_slots=core.limits.kv_slots,
+            memory_bytes=read_from_outside(lambda: memory_of(target)),
+            device_s=self.machine.device_s,
+            num_stale=core.num_stale,
+            num_dropped=self.servicer.num_dropped + self._links.num_dropped,
+        )
 
 
 def longest_text(config: SsdConfig, target: LoadedModel) -> int:

@@ -22,6 +22,7 @@ from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Open, Refused
 from ssd.core.verifier import Output, ToCoordinator, ToDrafter
 from ssd.engine.engine_thread import EngineThread
+from ssd.telemetry.verifier_metrics import VerifierMetrics
 from ssd.v1 import verifier_pb2, verifier_pb2_grpc
 from ssd.wire.accepted_stream import run_accepted
 from ssd.wire.envelopes import (
@@ -62,6 +63,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
     def __init__(self, machine: VerifierMachine, me: Capabilities, tokenizer_json: str) -> None:
         self.engine: EngineThread[Output]
         self.links: DrafterLinks
+        self.metrics: VerifierMetrics
         self.num_dropped = 0
         self._machine = machine
         self._me = me
@@ -134,9 +136,11 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         match order:
             case Open():
                 opening = replace(order, session_id=owned(order.session_id, owner))
+                self.metrics.opened(opening)
                 self.engine.post(lambda: core.open(opening, owner=owner))
             case Close():
                 closing = replace(order, session_id=owned(order.session_id, owner))
+                self.metrics.closed(closing)
                 self.engine.post(lambda: core.close(closing))
             case AssignDrafters():
                 self.links.assign(order.addresses, owner=owner)
@@ -188,12 +192,13 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
     def _route(self, outputs: list[Output]) -> None:
         """Drafters first: they can use the time. One wire message per round and stream."""
         self.links.send(output for output in outputs if isinstance(output, ToDrafter))
+        told = [output for output in outputs if isinstance(output, ToCoordinator)]
         by_owner: defaultdict[str, list[VerifierReport]] = defaultdict(list)
-        for output in outputs:
-            if isinstance(output, ToCoordinator):
-                by_owner[output.owner].append(disowned(output.message, output.owner))
+        for output in told:
+            by_owner[output.owner].append(disowned(output.message, output.owner))
         for owner, reports in by_owner.items():
             self._put(owner, reports)
+        self.metrics.reported([output.message for output in told])
 
     def _put(self, owner: str, reports: Sequence[VerifierReport]) -> None:
         stream = self._streams.get(owner)

@@ -217,6 +217,22 @@ class ClusterSection(Section):
     """Coordinators that the models register with; none means the one of section coordinator."""
 
 
+class MetricsSection(Section):
+    """Figures for Prometheus: every process serves its own at /metrics."""
+
+    enabled: bool = True
+    """Serve them."""
+    # Figures tell much about the traffic: whoever opens them to a network should decide so.
+    host: Text = "127.0.0.1"
+    """Address that they are served at."""
+    coordinator_port: Port = 0
+    """The coordinator's port; 0 picks a free one. Its /targets names the workers to Prometheus."""
+    verifier_port: Port = 0
+    """A verifier's port; 0 picks a free one, as several on a machine need."""
+    drafter_port: Port = 0
+    """A drafter's port; 0 picks a free one, as several on a machine need."""
+
+
 class LoggingSection(Section):
     """What is logged."""
 

@@ -7,6 +7,7 @@ from ssd.config.sections import (
     CoordinatorSection,
     DrafterSection,
     LoggingSection,
+    MetricsSection,
     ModelsSection,
     SpeculationSection,
     TimeoutsSection,
@@ -28,6 +29,7 @@ class SsdConfig(BaseSettings):
     speculation: SpeculationSection = SpeculationSection()
     timeouts: TimeoutsSection = TimeoutsSection()
     cluster: ClusterSection = ClusterSection()
+    metrics: MetricsSection = MetricsSection()
     logging: LoggingSection = LoggingSection()
 
     @classmethod

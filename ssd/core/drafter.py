@@ -23,7 +23,7 @@ from ssd.core.keys import key_of
 from ssd.core.ledger import LedgerEntry
 from ssd.core.messages import Close, Commit, Grow, Need, Open, Rates, Refused
 from ssd.core.mode import Mode
-from ssd.core.rounds import GrowthSpan
+from ssd.core.rounds import STEPS_PER_LIFE, GrowthSpan
 from ssd.core.rows import RowGroup
 
 SessionKey = tuple[str, SessionId]
@@ -130,8 +130,10 @@ Candidates = tuple[Sequence[int], Sequence[float]]
 class Drafter:
     """Owns all sessions of one draft model."""
 
-    def __init__(self, limits: DrafterLimits) -> None:
+    def __init__(self, limits: DrafterLimits, *, life: int = 0) -> None:
+        """`life` tells this life's growth steps from those of other drafters (`life_of`)."""
         self.limits = limits
+        self._first_step = life * STEPS_PER_LIFE
         self.rates = EdgeRates()
         self.sessions: dict[SessionKey, DraftSession] = {}
         self.num_steps = 0
@@ -239,7 +241,7 @@ class Drafter:
         for share in shares:
             share.session.last_step = self.num_steps
             share.session.running = share.nodes
-        return Step(self.num_steps, tuple(shares))
+        return Step(self._first_step + self.num_steps, tuple(shares))
 
     def step_done(
         self, step: Step, candidates: Sequence[Candidates], *, start_s: float, end_s: float

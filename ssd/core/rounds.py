@@ -48,10 +48,20 @@ class RoundRecord:
     num_batch_rows: int
     lookup: Lookup
     verified_steps: tuple[int, ...] = ()
+    tree_depth: int = 0  # edges on the longest path of what was verified
 
     @property
     def verify_ns(self) -> int:
         return self.end_ns - self.launch_ns
+
+
+STEPS_PER_LIFE = 2**32
+
+
+def life_of(step: int) -> int:
+    """Which life of which drafter ran a growth step: each numbers its steps in a block of its own,
+    so that the steps of several drafters never carry the same number."""
+    return step // STEPS_PER_LIFE
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +138,8 @@ def figures_of(
             for kind in (Lookup.MISS_ABSENT, Lookup.MISS_KEY, Lookup.MISS_LATE)
         },
         busy=_ratio(verify_ns, last - first),
-        overlap=_ratio(_shared_ns(rounds, drafted), _draft_ns(drafted)),
-        useful_overlap=_ratio(_shared_ns(rounds, useful), _draft_ns(useful)),
+        overlap=overlap_of(rounds, drafted),
+        useful_overlap=overlap_of(rounds, useful),
         useful_share=_ratio(_draft_ns(useful), _draft_ns(drafted)),
         verify_ms=_ratio(verify_ns, len(rounds)) / 1e6,
         wait_ms=_ratio(sum(each.wait_ns for each in rounds), len(rounds)) / 1e6,
@@ -137,6 +147,11 @@ def figures_of(
             sum(each.num_accepted >= depth for each in rounds) for depth in range(1, depths + 1)
         ),
     )
+
+
+def overlap_of(rounds: Sequence[RoundRecord], growth: Sequence[GrowthSpan]) -> float:
+    """Share of the draft time that passed under a verification; 0 without any."""
+    return _ratio(_shared_ns(rounds, growth), _draft_ns(growth))
 
 
 def _draft_ns(growth: Sequence[GrowthSpan]) -> int:

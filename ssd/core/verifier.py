@@ -513,4 +513,5 @@ def _record(
         num_batch_rows=done.num_rows,
         lookup=settled.lookup,
         verified_steps=share.planned.steps,
+        tree_depth=share.planned.depth,
     )

@@ -62,6 +62,7 @@ class LoadedModel:
     eos_token_ids: tuple[int, ...]
     fingerprint: Fingerprint
     vocabulary: Vocabulary | None
+    weight_bytes: int = 0
 
 
 def load_model(
@@ -92,6 +93,7 @@ def load_model(
         trust_remote_code=trust_remote_code,
         num_layers=options.layers,
     )
+    weight_bytes = _num_bytes(pretrained.model)  # the runner may take the weights out
     runner = choose_runner(pretrained, force_reference=options.runner is RunnerChoice.TRANSFORMERS)
     return LoadedModel(
         name=checkpoint.name,
@@ -106,7 +108,13 @@ def load_model(
             num_layers=pretrained.num_layers,
         ),
         vocabulary=pretrained.vocabulary,
+        weight_bytes=weight_bytes,
     )
+
+
+def _num_bytes(model: torch.nn.Module) -> int:
+    """Bytes of all weights; one that two modules share counts once."""
+    return sum(each.nbytes for each in model.parameters())
 
 
 def _dtype(name: str) -> torch.dtype:

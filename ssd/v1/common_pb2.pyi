@@ -127,7 +127,7 @@ class Close(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class RoundRecord(_message.Message):
-    __slots__ = ("round_id", "base_len", "launch_ns", "end_ns", "wait_ns", "num_proposed", "num_accepted", "num_tested", "num_batch_rows", "lookup", "verified_steps")
+    __slots__ = ("round_id", "base_len", "launch_ns", "end_ns", "wait_ns", "num_proposed", "num_accepted", "num_tested", "num_batch_rows", "lookup", "verified_steps", "tree_depth")
     ROUND_ID_FIELD_NUMBER: _ClassVar[int]
     BASE_LEN_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_NS_FIELD_NUMBER: _ClassVar[int]
@@ -139,6 +139,7 @@ class RoundRecord(_message.Message):
     NUM_BATCH_ROWS_FIELD_NUMBER: _ClassVar[int]
     LOOKUP_FIELD_NUMBER: _ClassVar[int]
     VERIFIED_STEPS_FIELD_NUMBER: _ClassVar[int]
+    TREE_DEPTH_FIELD_NUMBER: _ClassVar[int]
     round_id: int
     base_len: int
     launch_ns: int
@@ -150,7 +151,8 @@ class RoundRecord(_message.Message):
     num_batch_rows: int
     lookup: Lookup
     verified_steps: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, round_id: _Optional[int] = ..., base_len: _Optional[int] = ..., launch_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., wait_ns: _Optional[int] = ..., num_proposed: _Optional[int] = ..., num_accepted: _Optional[int] = ..., num_tested: _Optional[int] = ..., num_batch_rows: _Optional[int] = ..., lookup: _Optional[_Union[Lookup, str]] = ..., verified_steps: _Optional[_Iterable[int]] = ...) -> None: ...
+    tree_depth: int
+    def __init__(self, round_id: _Optional[int] = ..., base_len: _Optional[int] = ..., launch_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., wait_ns: _Optional[int] = ..., num_proposed: _Optional[int] = ..., num_accepted: _Optional[int] = ..., num_tested: _Optional[int] = ..., num_batch_rows: _Optional[int] = ..., lookup: _Optional[_Union[Lookup, str]] = ..., verified_steps: _Optional[_Iterable[int]] = ..., tree_depth: _Optional[int] = ...) -> None: ...
 
 class GrowthSpans(_message.Message):
     __slots__ = ("steps", "base_lens", "start_ns", "end_ns", "num_rows")

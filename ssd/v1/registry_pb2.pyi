@@ -18,7 +18,7 @@ ROLE_VERIFIER: Role
 ROLE_DRAFTER: Role
 
 class Worker(_message.Message):
-    __slots__ = ("name", "role", "address", "hello", "node", "device", "process_id")
+    __slots__ = ("name", "role", "address", "hello", "node", "device", "process_id", "metrics_address")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -26,6 +26,7 @@ class Worker(_message.Message):
     NODE_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     PROCESS_ID_FIELD_NUMBER: _ClassVar[int]
+    METRICS_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     name: str
     role: Role
     address: str
@@ -33,7 +34,8 @@ class Worker(_message.Message):
     node: str
     device: str
     process_id: int
-    def __init__(self, name: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ..., address: _Optional[str] = ..., hello: _Optional[_Union[_common_pb2.Hello, _Mapping]] = ..., node: _Optional[str] = ..., device: _Optional[str] = ..., process_id: _Optional[int] = ...) -> None: ...
+    metrics_address: str
+    def __init__(self, name: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ..., address: _Optional[str] = ..., hello: _Optional[_Union[_common_pb2.Hello, _Mapping]] = ..., node: _Optional[str] = ..., device: _Optional[str] = ..., process_id: _Optional[int] = ..., metrics_address: _Optional[str] = ...) -> None: ...
 
 class RegisterRequest(_message.Message):
     __slots__ = ("worker",)
@@ -52,12 +54,14 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("workers", "sessions")
+    __slots__ = ("workers", "sessions", "metrics_address")
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    METRICS_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     workers: _containers.RepeatedCompositeFieldContainer[WorkerStatus]
     sessions: _containers.RepeatedCompositeFieldContainer[SessionStatus]
-    def __init__(self, workers: _Optional[_Iterable[_Union[WorkerStatus, _Mapping]]] = ..., sessions: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ...) -> None: ...
+    metrics_address: str
+    def __init__(self, workers: _Optional[_Iterable[_Union[WorkerStatus, _Mapping]]] = ..., sessions: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., metrics_address: _Optional[str] = ...) -> None: ...
 
 class WorkerStatus(_message.Message):
     __slots__ = ("worker", "is_up", "reason", "num_steps", "num_sessions")

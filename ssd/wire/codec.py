@@ -144,6 +144,7 @@ def encode_round(record: RoundRecord) -> common_pb2.RoundRecord:
         num_batch_rows=record.num_batch_rows,
         lookup=LOOKUPS[record.lookup],
         verified_steps=record.verified_steps,
+        tree_depth=record.tree_depth,
     )
 
 
@@ -163,6 +164,7 @@ def decode_round(message: common_pb2.RoundRecord) -> RoundRecord:
         num_batch_rows=message.num_batch_rows,
         lookup=_LOOKUPS_BACK[message.lookup],
         verified_steps=tuple(message.verified_steps),
+        tree_depth=message.tree_depth,
     )
 
 

@@ -8,7 +8,8 @@ import asyncio
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +18,8 @@ import structlog
 from grpc_health.v1 import health, health_pb2_grpc
 from grpc_health.v1.health_pb2 import HealthCheckResponse
 
+from ssd.config import SsdConfig
+from ssd.telemetry.metrics_endpoint import Registry, metrics_endpoint
 from ssd.v1 import registry_pb2
 from ssd.wire.channels import make_server
 from ssd.wire.hello import Capabilities, encode_hello
@@ -28,8 +31,17 @@ ENGINE_DIED_EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
 log = structlog.get_logger()
 
 
+class HasRegistry(Protocol):
+    """Figures that can be served."""
+
+    registry: Registry
+
+
 class WorkerService(Protocol):
     """What a drafter or a verifier puts into the process."""
+
+    @property
+    def metrics(self) -> HasRegistry: ...
 
     def add_to(self, server: grpc.aio.Server) -> None: ...
 
@@ -61,6 +73,19 @@ class Place:
     coordinators: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class MetricsPlace:
+    """Where a process serves its figures; port 0 picks a free one."""
+
+    host: str
+    port: int
+
+
+def metrics_place(port: int, config: SsdConfig) -> MetricsPlace | None:
+    """None where the configuration wants no figures served."""
+    return MetricsPlace(config.metrics.host, port) if config.metrics.enabled else None
+
+
 async def host_worker(
     service: WorkerService,
     place: Place,
@@ -68,12 +93,26 @@ async def host_worker(
     *,
     stop: asyncio.Event,
     ready: Callable[[str], None],
+    metrics: MetricsPlace | None = None,
 ) -> None:
     """Serve until `stop` is set; `ready(address)` once clients can connect.
 
     Raises:
-        ConfigError: the port is taken.
+        ConfigError: a port is taken.
     """
+    with _metrics_of(service, metrics) as metrics_address:
+        await _host(service, place, me, metrics_address, stop=stop, ready=ready)
+
+
+async def _host(
+    service: WorkerService,
+    place: Place,
+    me: Capabilities,
+    metrics_address: str,
+    *,
+    stop: asyncio.Event,
+    ready: Callable[[str], None],
+) -> None:
     server = make_server()
     service.add_to(server)
     vitals = health.aio.HealthServicer()
@@ -83,7 +122,9 @@ async def host_worker(
     await server.start()
     await vitals.set("", HealthCheckResponse.SERVING)
     registering = asyncio.create_task(
-        keep_registered(_card(place, address, me), place.coordinators, report=_report)
+        keep_registered(
+            _card(place, address, metrics_address, me), place.coordinators, report=_report
+        )
     )
     watching = asyncio.create_task(
         watch_for_stall(service.pulses, service.stall_limit_s, stalled=exit_when_engine_stalls)
@@ -99,6 +140,17 @@ async def host_worker(
     await asyncio.gather(registering, watching, return_exceptions=True)
 
 
+@contextmanager
+def _metrics_of(service: WorkerService, place: MetricsPlace | None) -> Iterator[str]:
+    """The address under which others find the figures, empty where nobody can."""
+    if place is None:
+        yield ""
+        return
+    registry = service.metrics.registry
+    with metrics_endpoint(registry, host=place.host, port=place.port) as address:
+        yield reachable(address)
+
+
 def exit_when_engine_dies(error: BaseException) -> None:
     """A worker without an engine must not look alive: end the process, whatever else runs in it."""
     traceback.print_exception(error, file=sys.stderr)
@@ -111,7 +163,9 @@ def coordinators_of(addresses: Sequence[str], host: str, port: int) -> tuple[str
     return tuple(addresses) or (f"{host}:{port}",)
 
 
-def _card(place: Place, address: str, me: Capabilities) -> registry_pb2.Worker:
+def _card(
+    place: Place, address: str, metrics_address: str, me: Capabilities
+) -> registry_pb2.Worker:
     return registry_pb2.Worker(
         name=place.name,
         role=place.role,
@@ -120,6 +174,7 @@ def _card(place: Place, address: str, me: Capabilities) -> registry_pb2.Worker:
         node=place.node,
         device=place.device,
         process_id=os.getpid(),
+        metrics_address=metrics_address,
     )
 
 

@@ -26,7 +26,7 @@ from ssd.v1 import (
 from ssd.wire.channels import open_channel
 from ssd.wire.codec import MODES
 from ssd.wire.hello import Capabilities
-from ssd.worker.host import Place, host_worker
+from ssd.worker.host import Place, host_worker, metrics_place
 from ssd.worker.model import capabilities_of
 from verifier_service.service import VerifierService
 
@@ -256,7 +256,14 @@ class Cluster:
         check_every_round(service)
         stopping = asyncio.Event()
         address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        run = host_worker(service, place, me, stop=stopping, ready=address.set_result)
+        run = host_worker(
+            service,
+            place,
+            me,
+            stop=stopping,
+            ready=address.set_result,
+            metrics=metrics_place(0, self._config),
+        )
         task = asyncio.create_task(run)
         hosted = Hosted(service, me, await _first(address, task), task, stopping)
         self.workers.append(hosted)

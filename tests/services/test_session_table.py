@@ -9,6 +9,7 @@ import pytest
 from coordinator.admission import RequestDefaults
 from coordinator.generation_servicer import GenerationServicer
 from coordinator.registry import Registry
+from coordinator.request_watch import RequestTelemetry
 from coordinator.served_model import ServedModel
 from coordinator.session_table import LiveSession, SessionTable, TableLimits
 from coordinator.text_codec import TextCodec
@@ -19,6 +20,7 @@ from ssd.core.keys import key_of
 from ssd.core.messages import Close, Commit, Finished, FinishReason, Open, Refused
 from ssd.core.mode import Mode
 from ssd.core.sampling_params import SamplingParams
+from ssd.telemetry.request_metrics import RequestMetrics, TableFacts
 from ssd.v1 import generation_pb2
 from ssd.wire.dialed_stream import StreamTimeouts
 from ssd.wire.hello import Capabilities
@@ -207,6 +209,7 @@ async def test_tokens_that_come_while_a_client_reads_are_not_lost_at_the_end() -
         table,
         Registry(table, StreamTimeouts(1.0, 2.0, 1.0), coordinator_id="c"),
         RequestDefaults(Mode.SSD, allow_request_mode=True, max_tokens=None, ordinal=0),
+        telemetry=RequestTelemetry(RequestMetrics(lambda: TableFacts(0, 0, 0, 0))),
         stalled_client_s=60.0,
     )
     model = ServedModel(MODEL, TextCodec(byte_tokenizer().to_str()))
