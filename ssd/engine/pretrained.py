@@ -16,11 +16,12 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
 )
+from transformers.quantizers import AutoHfQuantizer
 from transformers.utils.logging import disable_progress_bar
 
 from ssd.core.errors import ConfigError, ModelRefused
 from ssd.engine.checkpoint import Checkpoint
-from ssd.engine.refusals import refuse_unservable
+from ssd.engine.refusals import quantisation_of, refuse_unservable
 from ssd.tokenizer.vocabulary import Vocabulary
 
 LLAMA_LIKE = frozenset({"llama", "mistral", "qwen2", "qwen3"})
@@ -43,6 +44,11 @@ class Pretrained:
     def text_config(self) -> Any:
         """The configuration of the language model, where others are beside it."""
         return self.model.config.get_text_config(decoder=True)
+
+    @property
+    def quantisation(self) -> str | None:
+        """The method that its weights are quantised by, None for plain ones."""
+        return quantisation_of(self.model.config)
 
     @property
     def vocab_size(self) -> int:
@@ -108,23 +114,52 @@ def load_pretrained(
     config = source.load(AutoConfig)
     refuse_unservable(checkpoint.name, config)
     _refuse_without_context(checkpoint.name, config)
-    model = _load_model(source, config, dtype).to(device)
+    model = _load_model(source, config, dtype, device)
     if num_layers is not None:
         _keep_layers(checkpoint.name, model, num_layers)
     return Pretrained(checkpoint.name, model, _vocabulary(source), _eos_token_ids(model))
 
 
-def _load_model(source: _Source, config: PreTrainedConfig, dtype: torch.dtype) -> Any:
+def _load_model(
+    source: _Source, config: PreTrainedConfig, dtype: torch.dtype, device: torch.device
+) -> Any:
     # dtype is given here because `.to(dtype)` would round the rotary frequencies as well.
     options: dict[str, Any] = {"config": config, "dtype": dtype, "output_loading_info": True}
     if dtype is torch.float64:
         options["experts_implementation"] = "eager"  # torch groups no products of float64
     if source.checkpoint.gguf_file is None:
         options["use_safetensors"] = True
+    method = quantisation_of(config)
+    if method is not None:
+        return _load_quantised(source, options, method, device)
     model, info = source.load(AutoModelForCausalLM, **options)
     if missing := sorted(info["missing_keys"]):
         raise ModelRefused(f"{source.checkpoint.name} has no weights for {missing[0]}")
+    return model.eval().to(device)
+
+
+def _load_quantised(
+    source: _Source, options: dict[str, Any], method: str, device: torch.device
+) -> Any:
+    """As the library loads it: packages and devices that a method needs are its business."""
+    name = source.checkpoint.name
+    stated = _stated(options["config"].quantization_config)
+    if "quant_method" not in stated or not AutoHfQuantizer.supports_quant_method(stated):
+        raise ModelRefused(f"{name} can't be served: its weights are quantised ({method})")
+    if device.type != "cpu":
+        options["device_map"] = {"": device}  # quantised weights are not moved afterwards
+    try:
+        model, _ = source.load(AutoModelForCausalLM, **options)
+    except ConfigError as error:
+        reason = str(error.__cause__).strip().split("\n")[0]
+        raise ModelRefused(
+            f"{name} can't be served: its weights are quantised ({method}): {reason}"
+        ) from error
     return model.eval()
+
+
+def _stated(quantisation: Any) -> dict[str, Any]:
+    return quantisation if isinstance(quantisation, dict) else quantisation.to_dict()
 
 
 def _refuse_without_context(name: str, config: PreTrainedConfig) -> None:

@@ -39,17 +39,18 @@ def _reasons_to_refuse(config: PreTrainedConfig) -> Iterator[str]:
         yield f"its {', '.join(other)} layers are not plain attention"
     if rope := sorted(_rope_types(text) & _ROPE_OF_THE_LONGEST):
         yield f"its {rope[0]} rotary embedding depends on the longest text of a batch"
-    if method := _quantisation(config):
-        yield f"its weights are quantised ({method}); use the original ones"
 
 
-def _quantisation(config: PreTrainedConfig) -> str | None:
+def quantisation_of(config: PreTrainedConfig) -> str | None:
+    """The method that a checkpoint's weights are quantised by, None for plain ones."""
     quantisation = getattr(config, "quantization_config", None)
     if quantisation is None:
         return None
-    method = quantisation.get("quant_method") if isinstance(quantisation, dict) else None
+    stated = quantisation if isinstance(quantisation, dict) else vars(quantisation)
+    method = stated.get("quant_method")
+    name = str(getattr(method, "value", method) or "by an unknown method")
     # GGUF weights are expanded to full precision as they are read.
-    return None if method == "gguf" else str(method or "by an unknown method")
+    return None if name == "gguf" else name
 
 
 def _model_class(config: PreTrainedConfig) -> Any:

@@ -1,5 +1,8 @@
 """The quickest runner that says what the model says."""
 
+from collections.abc import Sequence
+
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from ssd.core.errors import ModelRefused
@@ -19,12 +22,27 @@ def choose_runner(
         ModelRefused: no runner does.
     """
     token_ids = probe_token_ids(pretrained.vocab_size)
-    expected = pretrained.logits(token_ids)
-    runner = _build(pretrained.model, force_reference=force_reference)
+    expected = _expected(pretrained, token_ids)
+    # A quantised layer is more than a weight matrix, and only its own module knows how to run it.
+    needs_reference = force_reference or pretrained.quantisation is not None
+    runner = _build(pretrained.model, force_reference=needs_reference)
     check_runner(pretrained.name, runner, token_ids, expected)
     if isinstance(runner, TransformersRunner):
         _refuse_hidden_window(pretrained, runner)
     return runner
+
+
+def _expected(pretrained: Pretrained, token_ids: Sequence[int]) -> Tensor:
+    try:
+        return pretrained.logits(token_ids)
+    except (RuntimeError, ValueError, ImportError) as error:
+        if pretrained.quantisation is None:
+            raise
+        reason = str(error).strip().split("\n")[0]
+        raise ModelRefused(
+            f"{pretrained.name} can't be served: its weights are quantised "
+            f"({pretrained.quantisation}) and do not run here in {pretrained.model.dtype}: {reason}"
+        ) from error
 
 
 def _build(model: PreTrainedModel, *, force_reference: bool) -> LeanRunner | TransformersRunner:

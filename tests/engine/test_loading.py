@@ -300,11 +300,6 @@ class TestRefusedArchitectures:
         with pytest.raises(ModelRefused, match=f"{rope_type} rotary embedding"):
             load_model(str(folder))
 
-    def test_quantised_weights(self, folder: Path) -> None:
-        _edit_config(folder, quantization_config={"quant_method": "gptq", "bits": 4})
-        with pytest.raises(ModelRefused, match=r"quantised \(gptq\)"):
-            load_model(str(folder))
-
     def test_attention_that_stays_in_the_model(self, tmp_path: Path) -> None:
         with pytest.raises(ModelRefused, match="does not let its attention be replaced"):
             load_model(str(save_tiny_model(tmp_path, "roformer")))
