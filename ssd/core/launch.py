@@ -12,7 +12,9 @@ from ssd.core.rounds import GrowthSpan
 _FADE = 0.9
 _FIRST_GUESS_S = 0.003
 _IN_A_ROW = 3.0  # a step that starts later than this many forwards after the last did not follow it
-_PATIENCE = 1.5  # a step is late after this many times its usual time
+# A step is late after this many times its usual time. A message may carry two steps; with 1.5 most
+# waiting ended there, with trees shallower than the price asked for.
+_PATIENCE = 3.0
 
 
 class DrafterPace:

@@ -17,7 +17,7 @@ def _pace(step_s: float) -> DrafterPace:
 
 def test_a_step_that_promises_more_than_its_price_is_waited_for() -> None:
     until = Patience(_pace(0.003)).wait_until(5.0, promise=0.31, tokens_per_s=PRICE)
-    assert until == pytest.approx(5.0045)
+    assert until == pytest.approx(5.009)
 
 
 def test_a_step_that_promises_less_is_not() -> None:
@@ -27,8 +27,8 @@ def test_a_step_that_promises_less_is_not() -> None:
 def test_waiting_ends_when_the_step_is_late() -> None:
     patience = Patience(_pace(0.003))
     assert patience.wait_until(5.0, promise=1.0, tokens_per_s=PRICE) is not None
-    assert patience.wait_until(5.004, promise=1.0, tokens_per_s=PRICE) is not None
-    assert patience.wait_until(5.005, promise=1.0, tokens_per_s=PRICE) is None
+    assert patience.wait_until(5.008, promise=1.0, tokens_per_s=PRICE) is not None
+    assert patience.wait_until(5.010, promise=1.0, tokens_per_s=PRICE) is None
 
 
 def test_an_arrival_in_time_renews_the_wait() -> None:
@@ -36,14 +36,14 @@ def test_an_arrival_in_time_renews_the_wait() -> None:
     patience.wait_until(5.0, promise=1.0, tokens_per_s=PRICE)
     patience.arrived(5.003)
     until = patience.wait_until(5.003, promise=1.0, tokens_per_s=PRICE)
-    assert until == pytest.approx(5.0075, abs=1e-4)
+    assert until == pytest.approx(5.012, abs=1e-4)
 
 
 def test_after_a_late_step_nothing_more_is_waited_for() -> None:
     patience = Patience(_pace(0.003))
     patience.wait_until(5.0, promise=1e9, tokens_per_s=PRICE)
-    patience.arrived(5.005)
-    assert patience.wait_until(5.005, promise=1e9, tokens_per_s=PRICE) is None
+    patience.arrived(5.010)
+    assert patience.wait_until(5.010, promise=1e9, tokens_per_s=PRICE) is None
 
 
 def test_the_next_round_waits_again() -> None:
