@@ -10,10 +10,14 @@ from ssd.cli.options import Assignments, ConfigFile, configuration, one_sentence
 
 def place(
     ray_address: Annotated[
-        str | None, typer.Option(help="Head of the Ray cluster as HOST:PORT, or auto.")
+        str | None,
+        typer.Option(help="Head of the Ray cluster: HOST:PORT, ray://HOST:PORT or auto."),
     ] = None,
     *,
     remove: Annotated[bool, typer.Option(help="Take the workers off again.")] = False,
+    wait_s: Annotated[
+        float, typer.Option(help="Seconds in which the cluster and its nodes may still come up.")
+    ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     config: ConfigFile = None,
     assignments: Assignments = None,
@@ -32,8 +36,13 @@ def place(
             placement.remove(address=cluster.ray_address, namespace=cluster.namespace)
             return
         check_models(settings)
+        specs = worker_specs(settings)
+        if wait_s:
+            placement.wait_for_devices(
+                specs, address=cluster.ray_address, require_gpu=cluster.require_gpu, wait_s=wait_s
+            )
         workers = placement.place(
-            worker_specs(settings),
+            specs,
             address=cluster.ray_address,
             namespace=cluster.namespace,
             require_gpu=cluster.require_gpu,

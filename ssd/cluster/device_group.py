@@ -5,7 +5,7 @@ Every function needs a connected driver.
 
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from ray.util.placement_group import (
@@ -23,10 +23,18 @@ _GROUP_NAME = "ssd-workers"
 _REMOVE_S = 10.0
 
 
-def get_or_create_group(bundles: Sequence[Bundle], undo: ExitStack) -> PlacementGroup:
+def get_or_create_group(
+    bundles: Sequence[Bundle], labels: Sequence[Mapping[str, str]], undo: ExitStack
+) -> PlacementGroup:
+    """The group with a bundle per worker, each on a node that bears its labels."""
     group = _find_group()
     if group is None:
-        group = placement_group(list(bundles), name=_GROUP_NAME, lifetime="detached")
+        group = placement_group(
+            list(bundles),
+            name=_GROUP_NAME,
+            lifetime="detached",
+            bundle_label_selector=[dict(each) for each in labels],
+        )
         undo.callback(remove_placement_group, group)
     elif [dict(bundle) for bundle in group.bundle_specs] != list(bundles):
         raise ConfigError(

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,17 +19,22 @@ from ray._raylet import (  # type: ignore[attr-defined]  # its stub leaves them 
 from ssd.core.errors import Unavailable
 
 _CONNECT_S = 3.0
+_ASK_AGAIN_S = 0.5
 
 
 @contextmanager
-def connected(address: str, *, namespace: str, token_path: Path | None = None) -> Iterator[None]:
+def connected(
+    address: str, *, namespace: str, token_path: Path | None = None, listens_by: float = 0.0
+) -> Iterator[None]:
     """Be a driver of the cluster inside the `with`; without `token_path` the environment decides.
+
+    A cluster that does not listen yet may do so by `listens_by`, on the monotonic clock.
 
     Raises:
         Unavailable: nothing answers there, or it does not accept our token.
     """
     if address != "auto":  # which is whatever Ray finds on this machine
-        _expect_listener(address)
+        _expect_listener(address, listens_by)
     with _token(token_path), _own_sigterm_handler():
         try:
             _connect(address, namespace)
@@ -37,13 +43,18 @@ def connected(address: str, *, namespace: str, token_path: Path | None = None) -
             ray.shutdown()
 
 
-def _expect_listener(address: str) -> None:
+def _expect_listener(address: str, listens_by: float) -> None:
     """Ray itself tries an address for a minute and then ends the process."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
-    except (OSError, ValueError) as error:
-        raise Unavailable(f"no Ray cluster answers at {address}: {error}") from error
+    while True:
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
+        except (OSError, ValueError) as error:
+            if time.monotonic() > listens_by:
+                raise Unavailable(f"no Ray cluster answers at {address}: {error}") from error
+            time.sleep(_ASK_AGAIN_S)
+        else:
+            return
 
 
 def _connect(address: str, namespace: str) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from ssd.cluster.launcher import Launcher
 from ssd.cluster.workers import PlacedWorker, WorkerSpec
@@ -63,21 +62,30 @@ def local_service(
 
 
 def worker_specs(config: SsdConfig) -> list[WorkerSpec]:
-    """The workers that a configuration asks for: a drafter if there is a draft, and a verifier."""
-    settings = config.model_dump(mode="json")
+    """The workers that a configuration asks for: per pair a drafter, if there is a draft, and a
+    verifier."""
     roles = {"drafter": config.drafter.core, "verifier": config.verifier.core}
     if resolve_draft(config.models) is None:
         del roles["drafter"]
-    device: Literal["cpu", "auto"] = "cpu" if config.models.device == "cpu" else "auto"
     return [
-        WorkerSpec(
-            name=f"{role}-0",
-            actor_class=f"{role}_service.actor:{role.capitalize()}Actor",
-            config={"name": f"{role}-0", "settings": settings, "core": core},
-            device=device,
-        )
+        _worker_spec(config, role, index, core)
+        for index in range(config.cluster.pairs)
         for role, core in roles.items()
     ]
+
+
+def _worker_spec(config: SsdConfig, role: str, index: int, core: int | None) -> WorkerSpec:
+    cluster = config.cluster
+    prefix = f"{cluster.release}-" if cluster.release else ""
+    name = f"{prefix}{role}-{index}"
+    return WorkerSpec(
+        name=name,
+        actor_class=f"{role}_service.actor:{role.capitalize()}Actor",
+        config={"name": name, "settings": config.model_dump(mode="json"), "core": core},
+        device="cpu" if config.models.device == "cpu" else "auto",
+        is_pinned=cluster.pin_cores,
+        labels={cluster.role_label: role} if cluster.role_label else {},
+    )
 
 
 def check_models(config: SsdConfig) -> None:

@@ -7,7 +7,7 @@ takes back what it created, and nothing else.
 
 import importlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,14 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from ssd.cluster.device_group import core_indices, get_or_create_group, remove_group, wait_for_group
 from ssd.cluster.driver import connected
-from ssd.cluster.workers import PlacedWorker, WorkerSpec, bundles_for, check_devices
+from ssd.cluster.workers import (
+    Bundle,
+    PlacedWorker,
+    WorkerSpec,
+    bundles_for,
+    check_devices,
+    expect_labelled,
+)
 from ssd.core.errors import ConfigError, Unavailable
 
 NAMESPACE = "ssd"
@@ -29,10 +36,11 @@ _ASK_AGAIN_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class _Seat:
-    """The bundle of one worker; `core` is None where the bundle holds a GPU."""
+    """The bundle of one worker; `core` is None where the engine is not to be pinned."""
 
     group: PlacementGroup
     bundle_index: int
+    has_gpu: bool
     core: int | None
 
 
@@ -57,12 +65,15 @@ def place(
     deadline = time.monotonic() + deadline_s
     classes = [_load(worker.actor_class) for worker in workers]
     with connected(address, namespace=namespace, token_path=token_path):
-        bundles = bundles_for(workers, _node_resources(), require_gpu=require_gpu)
+        bundles = _bundles(workers, require_gpu=require_gpu)
         with ExitStack() as undo:
-            group = get_or_create_group(bundles, undo)
+            group = get_or_create_group(bundles, [worker.labels for worker in workers], undo)
             wait_for_group(group, deadline)
             cores = core_indices(group, bundles)
-            seats = [_Seat(group, index, cores.get(index)) for index in range(len(workers))]
+            seats = [
+                _Seat(group, index, "GPU" in bundle, cores.get(index) if worker.is_pinned else None)
+                for index, (worker, bundle) in enumerate(zip(workers, bundles, strict=True))
+            ]
             actors = [
                 _get_or_create_actor(worker, actor_class, seat, undo)
                 for worker, actor_class, seat in zip(workers, classes, seats, strict=True)
@@ -71,6 +82,33 @@ def place(
             check_devices(placed)
             undo.pop_all()
     return placed
+
+
+def wait_for_devices(
+    workers: Sequence[WorkerSpec],
+    *,
+    address: str,
+    require_gpu: bool = False,
+    token_path: Path | None = None,
+    wait_s: float,
+) -> None:
+    """Until a cluster that is still coming up has the devices that these workers need.
+
+    Raises:
+        ConfigError: it has too few of them after that time.
+        Unavailable: no cluster answers after that time.
+    """
+    wait_by = time.monotonic() + wait_s
+    with connected(address, namespace=NAMESPACE, token_path=token_path, listens_by=wait_by):
+        while True:
+            try:
+                _bundles(workers, require_gpu=require_gpu)
+            except ConfigError:
+                if time.monotonic() > wait_by:
+                    raise
+                time.sleep(_ASK_AGAIN_S)
+            else:
+                return
 
 
 def remove(
@@ -96,8 +134,11 @@ def remove(
         remove_group()
 
 
-def _node_resources() -> list[Mapping[str, float]]:
-    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+def _bundles(workers: Sequence[WorkerSpec], *, require_gpu: bool) -> list[Bundle]:
+    nodes = [(node["Labels"], node["Resources"]) for node in ray.nodes() if node["Alive"]]
+    bundles = bundles_for(workers, [resources for _, resources in nodes], require_gpu=require_gpu)
+    expect_labelled(workers, bundles, nodes)
+    return bundles
 
 
 def _get_or_create_actor(
@@ -122,7 +163,7 @@ def _create_actor(worker: WorkerSpec, actor_class: type, seat: _Seat) -> ActorHa
         "max_restarts": -1,
         "scheduling_strategy": PlacementGroupSchedulingStrategy(seat.group, seat.bundle_index),
     }
-    if seat.core is None:
+    if seat.has_gpu:
         options |= {"num_cpus": 0, "num_gpus": 1}
     else:
         # Ray leaves every GPU of the node visible to an actor that asked for none.

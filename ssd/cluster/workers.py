@@ -18,6 +18,8 @@ class WorkerSpec:
     actor_class: str
     config: Mapping[str, Any] = field(default_factory=dict)  # JSON-able
     device: Literal["auto", "gpu", "cpu"] = "auto"
+    labels: Mapping[str, str] = field(default_factory=dict)  # that its Ray node bears
+    is_pinned: bool = True  # to a core of its own, on a CPU
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -61,18 +63,48 @@ def bundles_for(
     return bundles
 
 
+def expect_labelled(
+    workers: Sequence[WorkerSpec],
+    bundles: Sequence[Bundle],
+    nodes: Sequence[tuple[Mapping[str, str], Mapping[str, float]]],
+) -> None:
+    """Expect enough devices on the nodes (labels, resources) that the workers' labels leave.
+
+    Raises:
+        ConfigError: a label leaves too few.
+    """
+    wanted = {tuple(sorted(worker.labels.items())) for worker in workers if worker.labels}
+    for labels in sorted(wanted):
+        matching = [resources for borne, resources in nodes if set(labels) <= set(borne.items())]
+        chosen = [index for index, each in enumerate(workers) if each.labels == dict(labels)]
+        where = "what bears the Ray labels " + ",".join(f"{key}={value}" for key, value in labels)
+        for resource in ("GPU", "CPU"):
+            _expect_enough(
+                resource,
+                [workers[index] for index in chosen],
+                [bundles[index] for index in chosen],
+                _count(resource, matching),
+                where=where,
+            )
+
+
 def _count(resource: str, node_resources: Sequence[Mapping[str, float]]) -> int:
     """Whole devices only: half a GPU here and half a GPU there hold no model."""
     return sum(int(resources.get(resource, 0)) for resources in node_resources)
 
 
 def _expect_enough(
-    resource: str, workers: Sequence[WorkerSpec], bundles: Sequence[Bundle], num_there: int
+    resource: str,
+    workers: Sequence[WorkerSpec],
+    bundles: Sequence[Bundle],
+    num_there: int,
+    *,
+    where: str = "the Ray cluster",
 ) -> None:
     names = [w.name for w, bundle in zip(workers, bundles, strict=True) if resource in bundle]
     if len(names) > num_there:
         raise ConfigError(
-            f"{len(names)} workers ({', '.join(names)}) need a {resource} each and the Ray cluster "
+            f"{len(names)} workers ({', '.join(names)}) need a {resource} each and {where} "
             f"has {num_there}: add devices, or place fewer workers on a {resource}"
         )
 

@@ -208,13 +208,22 @@ class ClusterSection(Section):
     """Where the processes run."""
 
     ray_address: Text = "auto"
-    """Ray to place the models with: auto for the one on this machine, or HOST:PORT of its head."""
+    """Ray to place the models with: auto for this machine's, HOST:PORT of its head, or ray://HOST:PORT."""
     namespace: Text = "ssd"
     """Ray namespace of the named actors."""
     require_gpu: bool = False
     """Refuse to place a model on a machine without a GPU."""
     coordinators: tuple[Address, ...] = ()
     """Coordinators that the models register with; none means the one of section coordinator."""
+    pairs: Count = 1
+    """Pairs of a drafter and a verifier to place; each worker takes a device of its own."""
+    release: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")] | None = None
+    """What the workers' names begin with, for two sets of workers that serve side by side."""
+    role_label: Text | None = None
+    """Ray node label whose value is the role a node is for, drafter or verifier; null: any node."""
+    # Ray counts cores by node: two of its nodes on one machine, as pods are, both begin at zero.
+    pin_cores: bool = True
+    """Pin each engine on a CPU to a core; off where several Ray nodes share a machine."""
 
 
 class MetricsSection(Section):

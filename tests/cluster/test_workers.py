@@ -1,6 +1,12 @@
 import pytest
 
-from ssd.cluster.workers import PlacedWorker, WorkerSpec, bundles_for, check_devices
+from ssd.cluster.workers import (
+    PlacedWorker,
+    WorkerSpec,
+    bundles_for,
+    check_devices,
+    expect_labelled,
+)
 from ssd.core.errors import ConfigError
 
 PAIR = [
@@ -66,3 +72,26 @@ def test_a_shared_device_is_refused_with_both_names() -> None:
 def test_a_class_that_cannot_be_one_is_refused(actor_class: str) -> None:
     with pytest.raises(ValueError, match="module:Class"):
         WorkerSpec("verifier-0", actor_class)
+
+
+LABELLED = [
+    WorkerSpec("verifier-0", "tests.cluster.toy_actor:ToyActor", labels={"role": "verifier"}),
+    WorkerSpec("drafter-0", "tests.cluster.toy_actor:ToyActor", labels={"role": "drafter"}),
+]
+VERIFIER_NODE = ({"role": "verifier", "zone": "a"}, {"GPU": 1.0, "CPU": 8.0})
+DRAFTER_NODE = ({"role": "drafter"}, {"GPU": 1.0})
+GPU_EACH = [{"GPU": 1.0}, {"GPU": 1.0}]
+
+
+def test_a_node_of_each_role_is_enough() -> None:
+    expect_labelled(LABELLED, GPU_EACH, [VERIFIER_NODE, DRAFTER_NODE])
+
+
+def test_a_role_without_a_node_is_refused_by_its_label() -> None:
+    words = r"\(drafter-0\) need a GPU each and what bears the Ray labels role=drafter has 0"
+    with pytest.raises(ConfigError, match=words):
+        expect_labelled(LABELLED, GPU_EACH, [VERIFIER_NODE, VERIFIER_NODE])
+
+
+def test_workers_without_labels_go_anywhere() -> None:
+    expect_labelled(PAIR, GPU_EACH, [VERIFIER_NODE])
