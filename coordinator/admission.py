@@ -4,21 +4,25 @@ Nothing is adjusted in silence: what does not fit is refused with the field's na
 """
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from coordinator.sampling_request import check_vocabulary, sampling_params, stop_token_ids
 from coordinator.served_model import ServedModel
+from ssd.core.choice_seed import choice_seed
 from ssd.core.client_session import Admission
 from ssd.core.errors import InvalidRequest, ProtocolError
 from ssd.core.ids import SessionId
 from ssd.core.mode import Mode
+from ssd.core.stop_rules import StopRules
 from ssd.v1 import generation_pb2
 from ssd.wire.codec import decode_mode
 
 MAX_REQUEST_ID_LEN = 128
+MAX_CHOICES = 128
+MAX_MESSAGES = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +33,54 @@ class RequestDefaults:
     allow_request_mode: bool
     max_tokens: int | None
     ordinal: int
+    max_choices: int  # more could never be admitted together
 
 
 def admit(
     request: generation_pb2.GenerateRequest, model: ServedModel, defaults: RequestDefaults
-) -> Admission:
-    """Raises InvalidRequest naming the field and the limit."""
+) -> tuple[Admission, ...]:
+    """One admission for each of the request's answers, the first under the request's own id.
+
+    Raises:
+        InvalidRequest: names the field and the limit.
+    """
     refuse_unknown_fields(request)
+    num_choices = _num_choices(request, defaults)
     prompt = _prompt(request, model)
     max_tokens = _max_tokens(request, len(prompt), model, defaults)
-    return Admission(
+    first = Admission(
         session_id=_session_id(request, defaults),
         prompt_token_ids=prompt,
         max_len=len(prompt) + max_tokens,
         params=sampling_params(request, model, max_tokens=max_tokens),
         stop_token_ids=stop_token_ids(request, model),
         mode=_mode(request, defaults),
+        stop_rules=StopRules(tuple(request.stop), request.include_stop),
+        priority=request.priority,
     )
+    return (first, *(_another(first, index) for index in range(1, num_choices)))
+
+
+def choice_session_id(session_id: SessionId, index: int) -> SessionId:
+    """The session of one answer; a client's own ids are printable, so none is like it."""
+    return SessionId(f"{session_id}\n{index}") if index else session_id
+
+
+def _another(first: Admission, index: int) -> Admission:
+    return replace(
+        first,
+        session_id=choice_session_id(first.session_id, index),
+        params=replace(first.params, seed=choice_seed(first.params.seed, index)),
+    )
+
+
+def _num_choices(request: generation_pb2.GenerateRequest, defaults: RequestDefaults) -> int:
+    if not request.HasField("n"):
+        return 1
+    limit = min(MAX_CHOICES, defaults.max_choices)
+    if not 1 <= request.n <= limit:
+        raise InvalidRequest(f"n must be between 1 and {limit}, not {request.n}", "n")
+    return request.n
 
 
 def refuse_unknown_fields(request: Message) -> None:
@@ -61,23 +96,51 @@ def refuse_unknown_fields(request: Message) -> None:
         raise InvalidRequest(f"field number {number} of {name} is not supported here", str(number))
 
 
+def text_token_ids(text: str, model: ServedModel) -> tuple[int, ...]:
+    """Raises InvalidRequest when the text cannot fit the context."""
+    _check_len("text", len(text), model)
+    return model.codec.encode(text)
+
+
+def chat_token_ids(chat: generation_pb2.ChatMessages, model: ServedModel) -> tuple[int, ...]:
+    """The conversation as the model's chat template writes it.
+
+    Raises:
+        InvalidRequest: there is no template, it refuses, or the text cannot fit the context.
+    """
+    if not 1 <= len(chat.messages) <= MAX_MESSAGES:
+        raise InvalidRequest(
+            f"chat must have 1 to {MAX_MESSAGES} messages, not {len(chat.messages)}", "chat"
+        )
+    _check_len("chat", sum(len(each.content) for each in chat.messages), model)
+    prompt = model.codec.chat.render(chat.messages)
+    _check_len("chat", len(prompt), model)
+    return model.codec.encode_piece(prompt)  # the template has put the special tokens in
+
+
+def _check_len(field: str, num_characters: int, model: ServedModel) -> None:
+    """Hardly a token is longer than this; the bound is on the tokenizer's work."""
+    context_len = model.target.context_len
+    if num_characters > 64 * context_len:
+        raise InvalidRequest(
+            f"{field} of {num_characters} characters cannot fit a context of {context_len} tokens",
+            field,
+        )
+
+
 def _prompt(request: generation_pb2.GenerateRequest, model: ServedModel) -> tuple[int, ...]:
     context_len = model.target.context_len
-    if request.WhichOneof("prompt") == "token_ids":
-        token_ids = tuple(request.token_ids.token_ids)
-        check_vocabulary("token_ids", token_ids, model)
-    else:
-        # Hardly a token is longer than this; the bound is on the tokenizer's work.
-        if len(request.text) > 64 * context_len:
-            raise InvalidRequest(
-                f"text of {len(request.text)} characters cannot fit a context of "
-                f"{context_len} tokens",
-                "text",
-            )
-        token_ids = model.codec.encode(request.text)
+    match request.WhichOneof("prompt"):
+        case "token_ids":
+            token_ids = tuple(request.token_ids.token_ids)
+            check_vocabulary("token_ids", token_ids, model)
+        case "chat":
+            token_ids = chat_token_ids(request.chat, model)
+        case _:
+            token_ids = text_token_ids(request.text, model)
     if not token_ids:
         raise InvalidRequest(
-            "the prompt is empty: give text or token_ids of at least one token", "prompt"
+            "the prompt is empty: give text, token_ids or chat of at least one token", "prompt"
         )
     if len(token_ids) >= context_len:
         raise InvalidRequest(

@@ -11,29 +11,31 @@ from typing import Any
 import grpc
 import structlog
 
-from coordinator.admission import RequestDefaults, admit
+from coordinator.admission import (
+    RequestDefaults,
+    admit,
+    chat_token_ids,
+    choice_session_id,
+    refuse_unknown_fields,
+    text_token_ids,
+)
+from coordinator.output_text import OutputText
 from coordinator.registry import Registry
 from coordinator.request_watch import RequestTelemetry, RequestWatch
+from coordinator.response_writer import ClientStalled, ResponseWriter
+from coordinator.responses import complete_response, delta_response
+from coordinator.sampling_request import check_vocabulary
 from coordinator.served_model import ServedModel
 from coordinator.session_table import LiveSession, SessionTable
-from ssd.core.client_session import ClientSession
+from ssd.core.client_session import Admission
 from ssd.core.errors import SsdError, Unavailable
 from ssd.core.ids import SessionId
 from ssd.core.mode import Mode
-from ssd.core.rounds import Lookup, RoundFigures, figures_of
 from ssd.v1 import generation_pb2, generation_pb2_grpc
-from ssd.wire.codec import FINISH_REASONS, MODES, encode_round, encode_spans
-from ssd.wire.status import status_code
+from ssd.wire.codec import MODES
+from ssd.wire.status import abort
 
 log = structlog.get_logger()
-
-
-class _ClientStalled(Exception):
-    """The client takes nothing; `writing` ends when it does, or when it leaves."""
-
-    def __init__(self, writing: asyncio.Future[None]) -> None:
-        super().__init__()
-        self.writing = writing
 
 
 class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
@@ -63,16 +65,19 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
     async def _generate(
         self, request: generation_pb2.GenerateRequest, context: Any, watch: RequestWatch
     ) -> None:
+        writer = ResponseWriter(context, stalled_client_s=self._stalled_client_s)
         try:
             model = self._model()
             # Not on the event loop: a long text takes the tokenizer long.
-            admission = await asyncio.to_thread(admit, request, model, self._defaults)
-            async with self._table.admitted(admission, model.target.fingerprint, watch) as live:
-                await self._stream(live, model, request, context)
+            admissions = await asyncio.to_thread(admit, request, model, self._defaults)
+            answers = await self._answer_all(admissions, model, writer, watch)
+            await writer.write(
+                complete_response(answers, model, with_rounds=request.include_rounds)
+            )
         except SsdError as error:
             watch.failed(error)
-            await context.abort(status_code(error), str(error))
-        except _ClientStalled as stalled:
+            await abort(context, error)
+        except ClientStalled as stalled:
             log.warning("stalled client cancelled", session_id=request.request_id)
             await stalled.writing  # a status may follow only when all writes have ended
             await context.abort(
@@ -83,10 +88,14 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
     async def Cancel(  # noqa: N802 (the name is the protocol's)
         self, request: generation_pb2.CancelRequest, context: Any
     ) -> generation_pb2.CancelResponse:
+        session_id = SessionId(request.request_id)
         try:
-            self._table.cancel(SessionId(request.request_id))
+            self._table.cancel(session_id)
         except SsdError as error:
-            await context.abort(status_code(error), str(error))
+            await abort(context, error)
+        for index in range(1, self._defaults.max_choices):
+            if choice_session_id(session_id, index) in self._table.sessions:
+                self._table.cancel(choice_session_id(session_id, index))
         return generation_pb2.CancelResponse()
 
     async def GetModelInfo(  # noqa: N802 (the name is the protocol's)
@@ -95,7 +104,7 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         try:
             model = self._model()
         except SsdError as error:
-            await context.abort(status_code(error), str(error))
+            await abort(context, error)
         modes = list(Mode) if self._defaults.allow_request_mode else [self._defaults.mode]
         return generation_pb2.GetModelInfoResponse(
             model_name=model.target.model_name,
@@ -109,6 +118,38 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
             exactness=model.exactness,
         )
 
+    async def Tokenize(  # noqa: N802 (the name is the protocol's)
+        self, request: generation_pb2.TokenizeRequest, context: Any
+    ) -> generation_pb2.TokenizeResponse:
+        try:
+            model = self._model()
+            refuse_unknown_fields(request)
+            if request.WhichOneof("input") == "chat":
+                token_ids = await asyncio.to_thread(chat_token_ids, request.chat, model)
+            else:
+                token_ids = await asyncio.to_thread(text_token_ids, request.text, model)
+        except SsdError as error:
+            await abort(context, error)
+        return generation_pb2.TokenizeResponse(
+            token_ids=token_ids, context_len=model.target.context_len
+        )
+
+    async def Detokenize(  # noqa: N802 (the name is the protocol's)
+        self, request: generation_pb2.DetokenizeRequest, context: Any
+    ) -> generation_pb2.DetokenizeResponse:
+        try:
+            model = self._model()
+            refuse_unknown_fields(request)
+            check_vocabulary("token_ids", request.token_ids, model)
+            text = await asyncio.to_thread(
+                model.codec.decode,
+                list(request.token_ids),
+                keep_special_tokens=request.keep_special_tokens,
+            )
+        except SsdError as error:
+            await abort(context, error)
+        return generation_pb2.DetokenizeResponse(text=text)
+
     def _model(self) -> ServedModel:
         """Raises Unavailable while no verifier is attached."""
         for link in self._registry.links.values():
@@ -116,86 +157,63 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
                 return link.model
         raise Unavailable("no verifier is attached yet; try again in a moment")
 
-    async def _stream(
+    async def _answer_all(
         self,
-        live: LiveSession,
+        admissions: Sequence[Admission],
         model: ServedModel,
-        request: generation_pb2.GenerateRequest,
-        context: Any,
-    ) -> None:
-        text, num_sent = model.codec.stream(), 0
+        writer: ResponseWriter,
+        watch: RequestWatch,
+    ) -> list[LiveSession]:
+        """Stream all answers together; the first that fails ends the others."""
+        if len(admissions) == 1:
+            return [await self._answer(0, admissions[0], model, writer, watch)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self._watched_answer(index, each, model, writer))
+                    for index, each in enumerate(admissions)
+                ]
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from several
+        return [task.result() for task in tasks]
+
+    async def _watched_answer(
+        self, index: int, admission: Admission, model: ServedModel, writer: ResponseWriter
+    ) -> LiveSession:
+        """Each of several answers has figures and a log line of its own."""
+        with self._telemetry.watched({}) as watch:
+            try:
+                return await self._answer(index, admission, model, writer, watch)
+            except SsdError as error:
+                watch.failed(error)
+                raise
+
+    async def _answer(
+        self,
+        index: int,
+        admission: Admission,
+        model: ServedModel,
+        writer: ResponseWriter,
+        watch: RequestWatch,
+    ) -> LiveSession:
+        text = OutputText(model.codec, admission.stop_rules, min_tokens=admission.params.min_tokens)
+        async with self._table.admitted(admission, model.target.fingerprint, watch, text) as live:
+            await self.stream(live, index, writer)
+            return live
+
+    async def stream(self, live: LiveSession, index: int, writer: ResponseWriter) -> None:
+        """Write an answer's text and ids as they come, until it is complete."""
+        assert live.text is not None
+        num_sent = 0
         while True:
             await self._table.wait_for_change(live)
             if live.error is not None:
                 raise live.error
-            # Both before the write: tokens may come in while a client takes its time.
-            fresh, is_finished = live.books.output_from(num_sent), live.books.is_finished
-            if fresh:
+            # All before the write: tokens may come in while a client takes its time.
+            fresh, piece = live.books.output_from(num_sent), live.text.take()
+            is_finished = live.books.is_finished
+            if fresh or piece:
                 num_sent += len(fresh)
-                await self._write(context, _delta(text.feed(fresh), fresh))
+                await writer.write(delta_response(index, piece, fresh))
             if is_finished:
-                complete = _complete(live.books, model, with_rounds=request.include_rounds)
-                await self._write(context, complete)
                 return
-
-    async def _write(self, context: Any, response: generation_pb2.GenerateResponse) -> None:
-        writing = asyncio.ensure_future(context.write(response))
-        try:
-            async with asyncio.timeout(self._stalled_client_s):
-                await asyncio.shield(writing)
-        except TimeoutError:
-            raise _ClientStalled(writing) from None
-        except asyncio.CancelledError:
-            writing.cancel()
-            raise
-
-
-def _delta(text: str, token_ids: Sequence[int]) -> generation_pb2.GenerateResponse:
-    return generation_pb2.GenerateResponse(
-        delta=generation_pb2.Delta(text=text, token_ids=token_ids)
-    )
-
-
-def _complete(
-    books: ClientSession, model: ServedModel, *, with_rounds: bool
-) -> generation_pb2.GenerateResponse:
-    admission = books.admission
-    assert books.finish_reason is not None
-    complete = generation_pb2.Complete(
-        request_id=admission.session_id,
-        finish_reason=FINISH_REASONS[books.finish_reason],
-        usage=generation_pb2.Usage(
-            prompt_tokens=books.prompt_len, completion_tokens=books.output_len
-        ),
-        seed=admission.params.seed,
-        mode=MODES[admission.mode],
-        figures=_figures(figures_of(books.rounds, books.growth, num_tokens=books.output_len)),
-        exactness=model.exactness,
-    )
-    if with_rounds:
-        complete.rounds.extend(encode_round(each) for each in books.rounds)
-        complete.growth.CopyFrom(encode_spans(books.growth))
-    return generation_pb2.GenerateResponse(complete=complete)
-
-
-def _figures(figures: RoundFigures) -> generation_pb2.SpeculationFigures:
-    return generation_pb2.SpeculationFigures(
-        num_rounds=figures.num_rounds,
-        num_proposed=figures.num_proposed,
-        num_accepted=figures.num_accepted,
-        num_tested=figures.num_tested,
-        acceptance=figures.acceptance,
-        tokens_per_round=figures.tokens_per_round,
-        hit_rate=figures.hit_rate,
-        num_hits=figures.num_hits,
-        num_missed_absent=figures.misses[Lookup.MISS_ABSENT],
-        num_missed_key=figures.misses[Lookup.MISS_KEY],
-        num_missed_late=figures.misses[Lookup.MISS_LATE],
-        verifier_busy=figures.busy,
-        overlap=figures.overlap,
-        useful_overlap=figures.useful_overlap,
-        useful_share=figures.useful_share,
-        verify_ms=figures.verify_ms,
-        wait_ms=figures.wait_ms,
-        accepted_at_depth=figures.accepted_at_depth,
-    )

@@ -104,4 +104,5 @@ def _defaults(config: SsdConfig) -> RequestDefaults:
         allow_request_mode=config.speculation.allow_request_mode,
         max_tokens=config.coordinator.default_max_tokens,
         ordinal=config.coordinator.ordinal,
+        max_choices=config.coordinator.max_sessions + config.coordinator.max_queue,
     )

@@ -6,7 +6,7 @@ fingerprint, because only those continue the same text.
 """
 
 import asyncio
-from collections import deque
+import bisect
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,6 +14,7 @@ from typing import Protocol
 
 import structlog
 
+from coordinator.output_text import OutputText
 from coordinator.request_watch import RequestWatch
 from ssd.core.client_session import Admission, ClientSession, Reconciled
 from ssd.core.errors import (
@@ -54,6 +55,7 @@ class LiveSession:
     error: SsdError | None = None
     refused_since: float | None = None  # by full verifiers, on the event loop's clock
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    text: OutputText | None = None  # who only counts tokens needs no text
 
     def fail(self, error: SsdError) -> None:
         self.error = error
@@ -85,11 +87,15 @@ class SessionTable:
         self._limits = limits
         self._epoch_floor = Epoch(epoch_floor)
         self._num_running = 0
-        self._queue: deque[LiveSession] = deque()
+        self._queue: list[LiveSession] = []  # by priority, then by arrival
 
     @asynccontextmanager
     async def admitted(
-        self, admission: Admission, fingerprint: str, watch: RequestWatch | None = None
+        self,
+        admission: Admission,
+        fingerprint: str,
+        watch: RequestWatch | None = None,
+        text: OutputText | None = None,
     ) -> AsyncIterator[LiveSession]:
         """A session for as long as the block runs; closed on the verifier whatever ends it.
 
@@ -101,7 +107,9 @@ class SessionTable:
         session_id = admission.session_id
         if session_id in self.sessions:
             raise SessionConflict(f"request id {session_id} is in use")
-        live = LiveSession(ClientSession(admission), fingerprint, watch or RequestWatch())
+        live = LiveSession(
+            ClientSession(admission), fingerprint, watch or RequestWatch(), text=text
+        )
         live.watch.admitted(live.books)
         live.books.epoch = self._epoch_floor
         self.sessions[session_id] = live
@@ -200,6 +208,7 @@ class SessionTable:
         match verdict:
             case Reconciled.CONTINUE:
                 live.refused_since = None
+                self._read(live)
                 live.changed.set()
                 if isinstance(message, Commit):
                     live.watch.committed(message)
@@ -209,6 +218,17 @@ class SessionTable:
                 log.warning("commits missing, opened anew", session_id=message.session_id)
                 self._leave_seat(live)
                 self._place(live)
+
+    def _read(self, live: LiveSession) -> None:
+        """Turn what was committed into text, and end the session where a stop string does."""
+        text = live.text
+        if text is None:
+            return
+        if text.feed(live.books.output_from(text.num_tokens)):
+            self._leave_seat(live)
+            live.books.end_output(text.num_tokens)
+        if live.books.is_finished:
+            text.finish()
 
     def _take_refusal(self, live: LiveSession, message: Refused) -> None:
         """Fail, unless it is a session in mid-text that a full verifier may take in a moment."""
@@ -230,6 +250,7 @@ class SessionTable:
     def _place(self, live: LiveSession) -> None:
         """Open the session on the least busy verifier of its kind, or leave it waiting for one."""
         if live.books.settle_locally() is not None:
+            self._read(live)
             live.changed.set()
             return
         seats = [seat for seat in self.seats if seat.fingerprint == live.fingerprint]
@@ -257,7 +278,7 @@ class SessionTable:
             raise NoCapacity(
                 f"{self._limits.max_sessions} sessions run and {len(self._queue)} requests wait"
             )
-        self._queue.append(live)
+        bisect.insort(self._queue, live, key=_priority)
         try:
             while live in self._queue:
                 await live.changed.wait()
@@ -274,6 +295,10 @@ class SessionTable:
     def _pass_turn(self) -> None:
         """A session ended: the first in the queue runs in its place."""
         if self._queue:
-            self._queue.popleft().changed.set()
+            self._queue.pop(0).changed.set()
         else:
             self._num_running -= 1
+
+
+def _priority(live: LiveSession) -> int:
+    return live.books.admission.priority

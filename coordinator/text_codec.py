@@ -5,14 +5,16 @@ from collections.abc import Sequence
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
+from coordinator.chat_template import ChatTemplate
 from ssd.core.errors import ProtocolError
 
 
 class TextCodec:
     """The tokenizer that a verifier sent."""
 
-    def __init__(self, tokenizer_json: str) -> None:
+    def __init__(self, tokenizer_json: str, chat: ChatTemplate | None = None) -> None:
         """Raises ProtocolError when it sent something else."""
+        self.chat = chat or ChatTemplate("")
         try:
             self._tokenizer = Tokenizer.from_str(tokenizer_json)
         except Exception as error:  # tokenizers raises nothing narrower
@@ -25,6 +27,10 @@ class TextCodec:
     def encode_piece(self, text: str) -> tuple[int, ...]:
         """The ids of a text that does not start a prompt: no special tokens around it."""
         return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def decode(self, token_ids: Sequence[int], *, keep_special_tokens: bool = False) -> str:
+        """The text of all ids together; bytes that are no characters become U+FFFD."""
+        return self._tokenizer.decode(token_ids, skip_special_tokens=not keep_special_tokens)
 
     def stream(self) -> "TextStream":
         return TextStream(self._tokenizer)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import grpc.aio
 import structlog
 
+from coordinator.chat_template import ChatTemplate
 from coordinator.served_model import ServedModel
 from coordinator.session_table import SessionTable
 from coordinator.text_codec import TextCodec
@@ -112,7 +113,7 @@ class VerifierLink:
         """The verifier's tokenizer; a coordinator has no model files of its own."""
         while True:
             try:
-                return await asyncio.to_thread(TextCodec, await self._fetch_tokenizer())
+                return await asyncio.to_thread(_codec_of, await self._fetch_tokenizer())
             except grpc.aio.AioRpcError as error:
                 self.reason = f"no tokenizer: {error.code().name}: {error.details()}"
             except ProtocolError as error:
@@ -120,12 +121,21 @@ class VerifierLink:
             log.warning("verifier without tokenizer", verifier=self.name, reason=self.reason)
             await asyncio.sleep(_RETRY_S)
 
-    async def _fetch_tokenizer(self) -> str:
+    async def _fetch_tokenizer(self) -> verifier_pb2.GetTokenizerResponse:
         async with open_channel(self.worker.address) as channel:
             stub = verifier_pb2_grpc.VerifierServiceStub(channel)
             request = verifier_pb2.GetTokenizerRequest()
-            answer = await stub.GetTokenizer(request, timeout=_TOKENIZER_TIMEOUT_S)
-            return str(answer.tokenizer_json)
+            answer: verifier_pb2.GetTokenizerResponse = await stub.GetTokenizer(
+                request, timeout=_TOKENIZER_TIMEOUT_S
+            )
+            return answer
+
+
+def _codec_of(answer: verifier_pb2.GetTokenizerResponse) -> TextCodec:
+    chat = ChatTemplate(
+        answer.chat_template, bos_token=answer.bos_token, eos_token=answer.eos_token
+    )
+    return TextCodec(answer.tokenizer_json, chat)
 
 
 _NOBODY = Capabilities("", "", "", "", "", 0, 0, (), "")

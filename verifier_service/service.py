@@ -17,7 +17,7 @@ from ssd.wire.dialed_stream import StreamTimeouts
 from ssd.wire.hello import Capabilities
 from ssd.worker.facts import memory_of, read_from_outside
 from ssd.worker.host import exit_when_engine_dies
-from ssd.worker.model import tokenizer_json
+from ssd.worker.model import chat_format, tokenizer_json
 from ssd.worker.stall_watch import Pulse
 from ssd.worker.warm_up import measure_forwards
 from verifier_service.drafter_links import DrafterLinks
@@ -36,6 +36,7 @@ class VerifierService:
         cost = CostModel(measure_forwards(target.runner, context_len=target.context_len))
         self.machine = VerifierMachine(Verifier(_limits(config, target), cost), target.runner)
         self.servicer = VerifierServicer(self.machine, me, tokenizer_json(target))
+        self.servicer.chat = chat_format(config, target)
         self.engine: EngineThread[Output] = EngineThread(
             "verifier-engine",
             self.machine,

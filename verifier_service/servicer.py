@@ -23,6 +23,7 @@ from ssd.core.messages import Close, Open, Refused
 from ssd.core.verifier import Output, ToCoordinator, ToDrafter
 from ssd.engine.engine_thread import EngineThread
 from ssd.telemetry.verifier_metrics import VerifierMetrics
+from ssd.tokenizer.chat_format import ChatFormat
 from ssd.v1 import verifier_pb2, verifier_pb2_grpc
 from ssd.wire.accepted_stream import run_accepted
 from ssd.wire.envelopes import (
@@ -68,6 +69,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         self._machine = machine
         self._me = me
         self._tokenizer_json = tokenizer_json
+        self.chat = ChatFormat()
         self._numbers = itertools.count(1)
         self._streams: dict[str, _Stream] = {}
         self._names: dict[str, str] = {}  # of coordinators that said who they are
@@ -97,7 +99,12 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
     async def GetTokenizer(  # noqa: N802 (the name is the protocol's)
         self, request: verifier_pb2.GetTokenizerRequest, context: Any
     ) -> verifier_pb2.GetTokenizerResponse:
-        return verifier_pb2.GetTokenizerResponse(tokenizer_json=self._tokenizer_json)
+        return verifier_pb2.GetTokenizerResponse(
+            tokenizer_json=self._tokenizer_json,
+            chat_template=self.chat.template,
+            bos_token=self.chat.bos_token,
+            eos_token=self.chat.eos_token,
+        )
 
     def _take_request(self, stream: _Stream, request: verifier_pb2.ServeRequest) -> None:
         for message in request.orders:

@@ -64,6 +64,8 @@ class ModelsSection(Section):
     """Never ask the hub: a model that is not on this machine is refused at once."""
     trust_remote_code: bool = False
     """Run Python code that comes with a model."""
+    chat_template: Text | None = None
+    """File with a jinja template for chat messages; null: the model's own."""
 
     @model_validator(mode="after")
     def _check_one_draft(self) -> Self:

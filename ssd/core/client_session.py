@@ -8,7 +8,7 @@ The books are ahead of every client (commit before emit) and never change afterw
 part is rebuilt from them by one operation: `open` with the committed output and a higher epoch.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ssd.core.errors import ProtocolError
@@ -18,6 +18,7 @@ from ssd.core.messages import Commit, Finished, FinishReason, Open
 from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan, RoundRecord
 from ssd.core.sampling_params import SamplingParams
+from ssd.core.stop_rules import StopRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Admission:
     params: SamplingParams
     stop_token_ids: frozenset[int]
     mode: Mode
+    stop_rules: StopRules = field(default_factory=StopRules)
+    priority: int = 0
 
 
 class Reconciled(StrEnum):
@@ -118,6 +121,11 @@ class ClientSession:
             return Reconciled.OPEN
         self.finish_reason = message.reason
         return Reconciled.CONTINUE
+
+    def end_output(self, num_tokens: int) -> None:
+        """A stop string ended the text after this many output tokens; those behind never were."""
+        del self._token_ids[self.prompt_len + num_tokens :]
+        self.finish_reason = FinishReason.STOP
 
     def settle_locally(self) -> FinishReason | None:
         """The end that the books already show, if any: no verifier is needed to finish then."""

@@ -34,7 +34,11 @@ class SessionConflict(SsdError):
 
 
 class NoCapacity(SsdError):
-    """There is no room for another session right now."""
+    """There is no room for another session right now; `retry_s` says when to try again."""
+
+    def __init__(self, message: str, retry_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_s = retry_s
 
 
 class Cancelled(SsdError):

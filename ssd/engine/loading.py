@@ -1,6 +1,6 @@
 """From a path or a name to a model that is ready to run rows, or a sentence why not."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import torch
@@ -10,6 +10,7 @@ from ssd.core.errors import ConfigError
 from ssd.core.rows import Runner
 from ssd.engine.checkpoint import find_checkpoint
 from ssd.engine.fingerprint import Fingerprint, files_sha256
+from ssd.tokenizer.chat_format import ChatFormat
 from ssd.tokenizer.vocabulary import Vocabulary
 
 _DTYPES = {
@@ -63,6 +64,7 @@ class LoadedModel:
     fingerprint: Fingerprint
     vocabulary: Vocabulary | None
     weight_bytes: int = 0
+    chat: ChatFormat = field(default_factory=ChatFormat)
 
 
 def load_model(
@@ -109,6 +111,7 @@ def load_model(
         ),
         vocabulary=pretrained.vocabulary,
         weight_bytes=weight_bytes,
+        chat=ChatFormat.from_folder(checkpoint.folder),
     )
 
 

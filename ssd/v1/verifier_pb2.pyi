@@ -12,10 +12,16 @@ class GetTokenizerRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetTokenizerResponse(_message.Message):
-    __slots__ = ("tokenizer_json",)
+    __slots__ = ("tokenizer_json", "chat_template", "bos_token", "eos_token")
     TOKENIZER_JSON_FIELD_NUMBER: _ClassVar[int]
+    CHAT_TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    BOS_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    EOS_TOKEN_FIELD_NUMBER: _ClassVar[int]
     tokenizer_json: str
-    def __init__(self, tokenizer_json: _Optional[str] = ...) -> None: ...
+    chat_template: str
+    bos_token: str
+    eos_token: str
+    def __init__(self, tokenizer_json: _Optional[str] = ..., chat_template: _Optional[str] = ..., bos_token: _Optional[str] = ..., eos_token: _Optional[str] = ...) -> None: ...
 
 class ServeRequest(_message.Message):
     __slots__ = ("orders",)

@@ -1,8 +1,18 @@
 """The one table from our errors to gRPC status codes, and back."""
 
+from typing import Any, NoReturn
+
 import grpc
+from google.protobuf import any_pb2
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2, status_pb2
 
 from ssd.core import errors
+
+RETRY_MS = 1_000
+"""When a request that found no room, or no verifier, should be tried again."""
+
+_DETAILS_KEY = "grpc-status-details-bin"
 
 _CODES: dict[type[errors.SsdError], grpc.StatusCode] = {
     errors.InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
@@ -36,4 +46,57 @@ def error_of_call(error: grpc.RpcError) -> errors.SsdError:
     assert isinstance(error, grpc.Call)
     code, details = error.code(), error.details() or "no details"
     kind = _BY_CODE.get(code, errors.SsdError)
+    field, retry_s = _unpacked(error)
+    if kind is errors.InvalidRequest:
+        return errors.InvalidRequest(details, field)
+    if kind is errors.NoCapacity:
+        return errors.NoCapacity(details, retry_s)
     return kind(details if kind is not errors.SsdError else f"{code.name}: {details}")
+
+
+async def abort(context: Any, error: errors.SsdError) -> NoReturn:
+    """End a call with the error's code and sentence, and its details as google.rpc has them.
+
+    A refused field travels as `BadRequest`, and what may go better later as `RetryInfo`.
+    """
+    code = status_code(error)
+    packed = [_packed(detail) for detail in _details(error)]
+    if packed:
+        status = status_pb2.Status(code=code.value[0], message=str(error), details=packed)
+        context.set_trailing_metadata([(_DETAILS_KEY, status.SerializeToString())])
+    await context.abort(code, str(error))
+    raise AssertionError("abort returned")
+
+
+def _details(error: errors.SsdError) -> list[Message]:
+    if isinstance(error, errors.InvalidRequest) and error.field is not None:
+        violation = error_details_pb2.BadRequest.FieldViolation(
+            field=error.field, description=str(error)
+        )
+        return [error_details_pb2.BadRequest(field_violations=[violation])]
+    if isinstance(error, errors.NoCapacity | errors.Unavailable):
+        retry = error_details_pb2.RetryInfo()
+        retry.retry_delay.FromMilliseconds(RETRY_MS)
+        return [retry]
+    return []
+
+
+def _packed(detail: Message) -> any_pb2.Any:
+    packed = any_pb2.Any()
+    packed.Pack(detail)
+    return packed
+
+
+def _unpacked(error: grpc.Call) -> tuple[str | None, float | None]:
+    """The field that was refused, and the seconds to wait before trying again."""
+    field, retry_s = None, None
+    for key, value in error.trailing_metadata() or ():
+        if key != _DETAILS_KEY:
+            continue
+        for detail in status_pb2.Status.FromString(value).details:
+            bad, retry = error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
+            if detail.Unpack(bad) and bad.field_violations:
+                field = bad.field_violations[0].field
+            elif detail.Unpack(retry):
+                retry_s = retry.retry_delay.ToMilliseconds() / 1e3
+    return field, retry_s

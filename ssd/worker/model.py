@@ -1,12 +1,15 @@
 """Loading the model of a role as the configuration names it, and saying what it is."""
 
 import uuid
+from dataclasses import replace
+from pathlib import Path
 
 import torch
 
 from ssd.config import SsdConfig, resolve_draft, resolve_model
 from ssd.core.errors import ConfigError
 from ssd.engine.loading import LoadedModel, LoadOptions, RunnerChoice, load_model
+from ssd.tokenizer.chat_format import ChatFormat
 from ssd.wire.hello import Capabilities
 
 
@@ -59,6 +62,21 @@ def tokenizer_json(loaded: LoadedModel) -> str:
     if loaded.vocabulary is None or loaded.vocabulary.tokenizer is None:
         raise ConfigError(f"{loaded.name} has no tokenizer.json, so it cannot serve text")
     return str(loaded.vocabulary.tokenizer.to_str())
+
+
+def chat_format(config: SsdConfig, loaded: LoadedModel) -> ChatFormat:
+    """The model's chat template, or the operator's where one is configured.
+
+    Raises:
+        ConfigError: the configured file cannot be read.
+    """
+    file = config.models.chat_template
+    if file is None:
+        return loaded.chat
+    try:
+        return replace(loaded.chat, template=Path(file).expanduser().read_text("utf-8"))
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"models.chat_template: cannot read {file}: {error}") from error
 
 
 def device_of(config: SsdConfig) -> str:

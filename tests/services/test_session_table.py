@@ -8,9 +8,10 @@ import pytest
 
 from coordinator.admission import RequestDefaults
 from coordinator.generation_servicer import GenerationServicer
+from coordinator.output_text import OutputText
 from coordinator.registry import Registry
 from coordinator.request_watch import RequestTelemetry
-from coordinator.served_model import ServedModel
+from coordinator.response_writer import ResponseWriter
 from coordinator.session_table import LiveSession, SessionTable, TableLimits
 from coordinator.text_codec import TextCodec
 from ssd.core.client_session import Admission
@@ -20,14 +21,13 @@ from ssd.core.keys import key_of
 from ssd.core.messages import Close, Commit, Finished, FinishReason, Open, Refused
 from ssd.core.mode import Mode
 from ssd.core.sampling_params import SamplingParams
+from ssd.core.stop_rules import StopRules
 from ssd.telemetry.request_metrics import RequestMetrics, TableFacts
 from ssd.v1 import generation_pb2
 from ssd.wire.dialed_stream import StreamTimeouts
-from ssd.wire.hello import Capabilities
 from tests.models.tiny_pair import byte_tokenizer
 
 PROMPT = (1, 2, 3)
-MODEL = Capabilities("i", "model", "kind", "a", "b", 257, 512, (), "fp64")
 
 
 class Seat:
@@ -51,7 +51,7 @@ def make_table(
     return SessionTable(TableLimits(max_sessions, max_queue, reopen_s), epoch_floor=epoch_floor)
 
 
-def admission(name: str = "a", *, max_len: int = 10) -> Admission:
+def admission(name: str = "a", *, max_len: int = 10, priority: int = 0) -> Admission:
     return Admission(
         session_id=SessionId(name),
         prompt_token_ids=PROMPT,
@@ -59,6 +59,7 @@ def admission(name: str = "a", *, max_len: int = 10) -> Admission:
         params=SamplingParams(),
         stop_token_ids=frozenset(),
         mode=Mode.SSD,
+        priority=priority,
     )
 
 
@@ -208,12 +209,14 @@ async def test_tokens_that_come_while_a_client_reads_are_not_lost_at_the_end() -
     servicer = GenerationServicer(
         table,
         Registry(table, StreamTimeouts(1.0, 2.0, 1.0), coordinator_id="c"),
-        RequestDefaults(Mode.SSD, allow_request_mode=True, max_tokens=None, ordinal=0),
+        RequestDefaults(
+            Mode.SSD, allow_request_mode=True, max_tokens=None, ordinal=0, max_choices=1
+        ),
         telemetry=RequestTelemetry(RequestMetrics(lambda: TableFacts(0, 0, 0, 0))),
         stalled_client_s=60.0,
     )
-    model = ServedModel(MODEL, TextCodec(byte_tokenizer().to_str()))
-    async with table.admitted(admission(max_len=7), "kind") as live:
+    text = OutputText(TextCodec(byte_tokenizer().to_str()), StopRules())
+    async with table.admitted(admission(max_len=7), "kind", text=text) as live:
 
         def finish() -> None:
             table.take(commit(live, 8, 9))
@@ -223,10 +226,10 @@ async def test_tokens_that_come_while_a_client_reads_are_not_lost_at_the_end() -
 
         table.take(commit(live, 7))
         client = _SlowClient(finish)
-        await servicer._stream(live, model, generation_pb2.GenerateRequest(), client)
+        await servicer.stream(live, 0, ResponseWriter(client, stalled_client_s=60.0))
     ids = [token_id for each in client.responses for token_id in each.delta.token_ids]
     assert ids == [7, 8, 9, 10]
-    assert client.responses[-1].complete.usage.completion_tokens == 4
+    assert live.books.output_len == 4
 
 
 def refusal(live: LiveSession, kind: str = "NoCapacity") -> Refused:
@@ -264,3 +267,19 @@ async def test_a_begun_text_that_nobody_has_room_for_fails_in_the_end() -> None:
         table.take(commit(live, 7))
         table.take(refusal(live))
         assert isinstance(live.error, NoCapacity)
+
+
+async def test_the_lowest_priority_number_goes_first_and_equals_in_order_of_arrival() -> None:
+    table = make_table(max_sessions=1)
+    order: list[str] = []
+
+    async def run(name: str, priority: int) -> None:
+        async with table.admitted(admission(name, priority=priority), "kind"):
+            order.append(name)
+
+    async with asyncio.TaskGroup() as group, table.admitted(admission(), "kind"):
+        for name, priority in (("late", 5), ("first", 0), ("second", 0), ("urgent", -1)):
+            group.create_task(run(name, priority))
+        await asyncio.sleep(0.01)
+        assert not order
+    assert order == ["urgent", "first", "second", "late"]
