@@ -15,14 +15,17 @@ from ssd.core.choice_seed import choice_seed
 from ssd.core.client_session import Admission
 from ssd.core.errors import InvalidRequest, ProtocolError
 from ssd.core.ids import SessionId
+from ssd.core.logprobs import LogprobsWanted
 from ssd.core.mode import Mode
 from ssd.core.stop_rules import StopRules
 from ssd.v1 import generation_pb2
 from ssd.wire.codec import decode_mode
+from ssd.wire.logprob_codec import decode_limits
 
 MAX_REQUEST_ID_LEN = 128
 MAX_CHOICES = 128
 MAX_MESSAGES = 1_024
+MAX_PROMPT_LOGPROBS = 400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,34 @@ def admit(
         mode=_mode(request, defaults),
         stop_rules=StopRules(tuple(request.stop), request.include_stop),
         priority=request.priority,
+        speculation=decode_limits(request.speculation),
+        logprobs=_logprobs_wanted(request, model, prompt_len=len(prompt)),
     )
     return (first, *(_another(first, index) for index in range(1, num_choices)))
+
+
+def _logprobs_wanted(
+    request: generation_pb2.GenerateRequest, model: ServedModel, *, prompt_len: int
+) -> LogprobsWanted:
+    if request.HasField("top_logprobs") and not request.logprobs:
+        raise InvalidRequest("top_logprobs needs logprobs to be true", "top_logprobs")
+    prompt_top = request.prompt_logprobs if request.HasField("prompt_logprobs") else None
+    wanted = LogprobsWanted(request.top_logprobs if request.logprobs else None, prompt_top)
+    for field in ("top_logprobs", "prompt_logprobs"):
+        if getattr(request, field) > model.target.vocab_size:
+            raise InvalidRequest(
+                f"{field} must be at most the vocabulary of {model.target.vocab_size} ids, "
+                f"not {getattr(request, field)}",
+                field,
+            )
+    # They come in one message, which has a largest size.
+    if prompt_top is not None and prompt_len * (prompt_top + 1) > MAX_PROMPT_LOGPROBS:
+        raise InvalidRequest(
+            f"prompt_logprobs of {prompt_top} for {prompt_len} tokens are more than "
+            f"{MAX_PROMPT_LOGPROBS} numbers",
+            "prompt_logprobs",
+        )
+    return wanted
 
 
 def choice_session_id(session_id: SessionId, index: int) -> SessionId:
@@ -71,6 +100,7 @@ def _another(first: Admission, index: int) -> Admission:
         first,
         session_id=choice_session_id(first.session_id, index),
         params=replace(first.params, seed=choice_seed(first.params.seed, index)),
+        logprobs=replace(first.logprobs, prompt_top=None),
     )
 
 

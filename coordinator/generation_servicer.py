@@ -5,7 +5,6 @@ cancelled; one that is slow holds back nobody, because its tokens wait in its ow
 """
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -19,15 +18,14 @@ from coordinator.admission import (
     refuse_unknown_fields,
     text_token_ids,
 )
-from coordinator.output_text import OutputText
+from coordinator.generate_call import GenerateCall
 from coordinator.registry import Registry
 from coordinator.request_watch import RequestTelemetry, RequestWatch
 from coordinator.response_writer import ClientStalled, ResponseWriter
-from coordinator.responses import complete_response, delta_response
+from coordinator.responses import complete_response
 from coordinator.sampling_request import check_vocabulary
 from coordinator.served_model import ServedModel
-from coordinator.session_table import LiveSession, SessionTable
-from ssd.core.client_session import Admission
+from coordinator.session_table import SessionTable
 from ssd.core.errors import SsdError, Unavailable
 from ssd.core.ids import SessionId
 from ssd.core.mode import Mode
@@ -70,7 +68,10 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
             model = self._model()
             # Not on the event loop: a long text takes the tokenizer long.
             admissions = await asyncio.to_thread(admit, request, model, self._defaults)
-            answers = await self._answer_all(admissions, model, writer, watch)
+            call = GenerateCall(
+                self._table, self._telemetry, model, writer, echo=_wants_prompt(request)
+            )
+            answers = await call.answer_all(admissions, watch)
             await writer.write(
                 complete_response(answers, model, with_rounds=request.include_rounds)
             )
@@ -157,63 +158,6 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
                 return link.model
         raise Unavailable("no verifier is attached yet; try again in a moment")
 
-    async def _answer_all(
-        self,
-        admissions: Sequence[Admission],
-        model: ServedModel,
-        writer: ResponseWriter,
-        watch: RequestWatch,
-    ) -> list[LiveSession]:
-        """Stream all answers together; the first that fails ends the others."""
-        if len(admissions) == 1:
-            return [await self._answer(0, admissions[0], model, writer, watch)]
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [
-                    group.create_task(self._watched_answer(index, each, model, writer))
-                    for index, each in enumerate(admissions)
-                ]
-        except ExceptionGroup as several:
-            raise several.exceptions[0] from several
-        return [task.result() for task in tasks]
 
-    async def _watched_answer(
-        self, index: int, admission: Admission, model: ServedModel, writer: ResponseWriter
-    ) -> LiveSession:
-        """Each of several answers has figures and a log line of its own."""
-        with self._telemetry.watched({}) as watch:
-            try:
-                return await self._answer(index, admission, model, writer, watch)
-            except SsdError as error:
-                watch.failed(error)
-                raise
-
-    async def _answer(
-        self,
-        index: int,
-        admission: Admission,
-        model: ServedModel,
-        writer: ResponseWriter,
-        watch: RequestWatch,
-    ) -> LiveSession:
-        text = OutputText(model.codec, admission.stop_rules, min_tokens=admission.params.min_tokens)
-        async with self._table.admitted(admission, model.target.fingerprint, watch, text) as live:
-            await self.stream(live, index, writer)
-            return live
-
-    async def stream(self, live: LiveSession, index: int, writer: ResponseWriter) -> None:
-        """Write an answer's text and ids as they come, until it is complete."""
-        assert live.text is not None
-        num_sent = 0
-        while True:
-            await self._table.wait_for_change(live)
-            if live.error is not None:
-                raise live.error
-            # All before the write: tokens may come in while a client takes its time.
-            fresh, piece = live.books.output_from(num_sent), live.text.take()
-            is_finished = live.books.is_finished
-            if fresh or piece:
-                num_sent += len(fresh)
-                await writer.write(delta_response(index, piece, fresh))
-            if is_finished:
-                return
+def _wants_prompt(request: generation_pb2.GenerateRequest) -> bool:
+    return request.echo or request.HasField("prompt_logprobs")

@@ -4,19 +4,49 @@ from collections.abc import Sequence
 
 from coordinator.served_model import ServedModel
 from coordinator.session_table import LiveSession
+from ssd.core.logprobs import TokenLogprobs
 from ssd.core.messages import FinishReason
 from ssd.core.rounds import Lookup, RoundFigures, figures_of
 from ssd.v1 import generation_pb2
 from ssd.wire.codec import FINISH_REASONS, MODES, encode_round, encode_spans
 
 
+def prompt_response(
+    text: str, token_ids: Sequence[int], logprobs: Sequence[TokenLogprobs]
+) -> generation_pb2.GenerateResponse:
+    """The prompt as the model was given it; its first token has no log-probability."""
+    return generation_pb2.GenerateResponse(
+        prompt=generation_pb2.Prompt(
+            text=text, token_ids=token_ids, logprobs=_logprobs(token_ids[1:], logprobs)
+        )
+    )
+
+
 def delta_response(
-    index: int, text: str, token_ids: Sequence[int]
+    index: int, text: str, token_ids: Sequence[int], logprobs: Sequence[TokenLogprobs] = ()
 ) -> generation_pb2.GenerateResponse:
     """What is new in one answer."""
     return generation_pb2.GenerateResponse(
-        delta=generation_pb2.Delta(index=index, text=text, token_ids=token_ids)
+        delta=generation_pb2.Delta(
+            index=index, text=text, token_ids=token_ids, logprobs=_logprobs(token_ids, logprobs)
+        )
     )
+
+
+def _logprobs(
+    token_ids: Sequence[int], logprobs: Sequence[TokenLogprobs]
+) -> list[generation_pb2.TokenLogprob]:
+    return [
+        generation_pb2.TokenLogprob(
+            token_id=token_id,
+            logprob=each.logprob,
+            top=[
+                generation_pb2.TokenLogprob(token_id=other, logprob=logprob)
+                for other, logprob in each.top
+            ],
+        )
+        for token_id, each in zip(token_ids, logprobs, strict=False)  # empty where not wanted
+    ]
 
 
 def complete_response(
@@ -106,5 +136,6 @@ def _figures(figures: RoundFigures) -> generation_pb2.SpeculationFigures:
         verify_ms=figures.verify_ms,
         wait_ms=figures.wait_ms,
         accepted_at_depth=figures.accepted_at_depth,
+        plain_rounds={why.value: count for why, count in figures.plain_rounds.items()},
         acceptance_at_depth=[each / figures.num_rounds for each in figures.accepted_at_depth],
     )

@@ -9,8 +9,12 @@ from torch import Tensor
 from ssd.core.ids import SessionId
 from ssd.core.messages import Open
 from ssd.core.rows import Runner
+from ssd.core.sampling_params import SamplingParams
 from ssd.core.verifier import Idle, Output, ReleaseKv, Round, SessionOver, Share, Verifier
 from ssd.sampling import DrawSpec, NoiseRows, PathEdits, TextEdits, target_token_ids
+from verifier_service.logprob_notes import LogprobNotes
+
+_GREEDY = SamplingParams(temperature=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class VerifierMachine:
         self._runner = runner
         self._noise: dict[SessionId, NoiseRows] = {}
         self._edits: dict[SessionId, TextEdits] = {}
+        self._logprobs = LogprobNotes()
         self._done: _Done | None = None
         self._wake_at: float | None = None
         self.device_s = 0.0  # spent in forwards and draws
@@ -50,6 +55,7 @@ class VerifierMachine:
         logits = self._runner.forward(action.groups)  # [wanted rows of all sessions, vocab]
         draws = [draw for share in action.shares for draw in self._draws(share)]
         token_ids = target_token_ids(logits, draws) if draws else []
+        self._logprobs.note(action, logits, draws, token_ids)
         end_s = self.now()
         self.device_s += end_s - launch_s
         self._done = _Done(action, token_ids, launch_s, end_s)
@@ -64,7 +70,10 @@ class VerifierMachine:
             end = start + len(share.rows.wanted)
             per_share.append(done.token_ids[start:end])
             start = end
-        return self.core.round_done(done.round, per_share, launch_s=done.launch_s, end_s=done.end_s)
+        outputs = self.core.round_done(
+            done.round, per_share, launch_s=done.launch_s, end_s=done.end_s
+        )
+        return self._logprobs.attach(outputs)
 
     def wake_at(self) -> float | None:
         return self._wake_at
@@ -77,10 +86,15 @@ class VerifierMachine:
             elif isinstance(output, SessionOver):
                 self._noise.pop(output.session_id, None)
                 self._edits.pop(output.session_id, None)
+                self._logprobs.forget(output.session_id)
 
     def _draws(self, share: Share) -> list[DrawSpec]:
         """How each wanted row becomes the target's next token, one position after the row's."""
         opening = share.session.opening
+        if share.planned is None:  # prompt rows serve log-probabilities alone, their draws nothing
+            return [
+                DrawSpec(_GREEDY, share.rows.positions[row] + 1, None) for row in share.rows.wanted
+            ]
         noise = None if opening.params.is_greedy else self._noise_of(opening)
         edits = self._path_edits(share) if opening.params.edits_logits else {}
         return [
@@ -90,8 +104,7 @@ class VerifierMachine:
 
     def _path_edits(self, share: Share) -> dict[int, PathEdits]:
         """What each node's own path does to its logits."""
-        if share.planned is None:
-            return {}
+        assert share.planned is not None
         session_id, opening = share.session.opening.session_id, share.session.opening
         text = self._edits.get(session_id)
         if text is None:

@@ -14,10 +14,12 @@ from enum import StrEnum
 from ssd.core.errors import ProtocolError
 from ssd.core.ids import Epoch, SessionId
 from ssd.core.keys import extend_key, key_of
+from ssd.core.logprobs import LogprobsWanted, TokenLogprobs
 from ssd.core.messages import Commit, Finished, FinishReason, Open
 from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan, RoundRecord
 from ssd.core.sampling_params import SamplingParams
+from ssd.core.speculation_limits import SpeculationLimits
 from ssd.core.stop_rules import StopRules
 
 
@@ -33,6 +35,8 @@ class Admission:
     mode: Mode
     stop_rules: StopRules = field(default_factory=StopRules)
     priority: int = 0
+    speculation: SpeculationLimits = field(default_factory=SpeculationLimits)
+    logprobs: LogprobsWanted = field(default_factory=LogprobsWanted)
 
 
 class Reconciled(StrEnum):
@@ -52,6 +56,8 @@ class ClientSession:
         self.finish_reason: FinishReason | None = None
         self.rounds: list[RoundRecord] = []
         self.growth: list[GrowthSpan] = []
+        self.logprobs: list[TokenLogprobs] = []  # of the output, where they are wanted
+        self.prompt_logprobs: tuple[TokenLogprobs, ...] = ()
         self._token_ids = list(admission.prompt_token_ids)
         self._key = key_of(admission.prompt_token_ids)
 
@@ -91,6 +97,8 @@ class ClientSession:
             params=self.admission.params,
             stop_token_ids=self.admission.stop_token_ids,
             mode=self.admission.mode,
+            speculation=self.admission.speculation,
+            logprobs=self.admission.logprobs,
         )
 
     def commit(self, message: Commit) -> Reconciled:
@@ -108,6 +116,8 @@ class ClientSession:
         for token_id in message.token_ids[known:]:
             self._token_ids.append(token_id)
             self._key = extend_key(self._key, token_id)
+        self.logprobs += message.logprobs[known:]
+        self.prompt_logprobs = self.prompt_logprobs or message.prompt_logprobs
         if message.record is not None and known == 0:
             self.rounds.append(message.record)
             self.growth.extend(message.growth)
@@ -125,6 +135,7 @@ class ClientSession:
     def end_output(self, num_tokens: int) -> None:
         """A stop string ended the text after this many output tokens; those behind never were."""
         del self._token_ids[self.prompt_len + num_tokens :]
+        del self.logprobs[num_tokens:]
         self.finish_reason = FinishReason.STOP
 
     def settle_locally(self) -> FinishReason | None:

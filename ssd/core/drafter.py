@@ -12,7 +12,7 @@ any deeper growth; equal reach goes to the session served longest ago.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ssd.core.draft_tree import DraftNode, DraftTree
 from ssd.core.edge_rates import EdgeRates, are_counts
@@ -151,7 +151,7 @@ class Drafter:
         outputs = self._drop((peer, opening.session_id))
         if not opening.token_ids:
             return [*outputs, _refusal(opening, peer, "InvalidRequest", "a text needs a token")]
-        limits = self.limits.chain if opening.mode is Mode.SD else self.limits.growth
+        limits = self._limits_of(opening)
         text_slots = min(opening.max_len, self.limits.context_len)
         wanted = text_slots + limits.max_nodes
         if self.num_reserved_slots + wanted > self.limits.kv_slots:
@@ -273,6 +273,13 @@ class Drafter:
         return sum(session.tree.slots.capacity for session in self.sessions.values())
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────
+
+    def _limits_of(self, opening: Open) -> GrowthLimits:
+        """A chain is as deep as the request allows; growing ahead goes on below that."""
+        if opening.mode is not Mode.SD:
+            return self.limits.growth
+        chain = self.limits.chain
+        return replace(chain, max_depth=opening.speculation.depth(chain.max_depth))
 
     def _choose(self, sessions: Sequence[DraftSession]) -> dict[int, list[DraftNode]]:
         """The frontier nodes of the next step by session, best first over all sessions."""

@@ -10,9 +10,11 @@ from enum import StrEnum
 
 from ssd.core.expansion import Expansion
 from ssd.core.ids import Epoch, PrefixKey, SessionId
+from ssd.core.logprobs import LogprobsWanted, TokenLogprobs
 from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan, RoundRecord
 from ssd.core.sampling_params import SamplingParams
+from ssd.core.speculation_limits import SpeculationLimits
 
 
 class FinishReason(StrEnum):
@@ -38,6 +40,8 @@ class Open:
     params: SamplingParams = field(default_factory=SamplingParams)
     stop_token_ids: frozenset[int] = frozenset()
     mode: Mode = Mode.SSD
+    speculation: SpeculationLimits = field(default_factory=SpeculationLimits)
+    logprobs: LogprobsWanted = field(default_factory=LogprobsWanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,11 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Tokens the target drew, following a text of `base_len` tokens whose key is `base_key`."""
+    """Tokens the target drew, following a text of `base_len` tokens whose key is `base_key`.
+
+    Where they are wanted `logprobs` has an entry per token. `prompt_logprobs` comes with a text's
+    first commit and has one for each prompt token but the first, of which nothing was expected.
+    """
 
     session_id: SessionId
     epoch: Epoch
@@ -59,6 +67,8 @@ class Commit:
     token_ids: tuple[int, ...]
     record: RoundRecord | None = None
     growth: tuple[GrowthSpan, ...] = ()
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    prompt_logprobs: tuple[TokenLogprobs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ The words are defined once, here, and measured nowhere else:
 Times are nanoseconds of the verifier's monotonic clock.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -28,6 +29,16 @@ class Lookup(StrEnum):
     MISS_KEY = "key"  # the node that ended the walk stood expanded, without the bonus token
     MISS_LATE = "late"  # the drafter was not there yet
     LAST = "last"  # the request ended here; nothing was looked up
+
+
+class WhyPlain(StrEnum):
+    """Why a round proposed nothing."""
+
+    MODE = "mode"  # the request asked for none
+    NO_DRAFTER = "no_drafter"  # none works for the session
+    NOT_READY = "not_ready"  # the drafter had nothing for this text yet
+    TOO_DEAR = "too_dear"  # what it had was not worth its rows under this load
+    LAST_TOKEN = "last_token"  # only one token was left to draw
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,8 @@ class RoundRecord:
     lookup: Lookup
     verified_steps: tuple[int, ...] = ()
     tree_depth: int = 0  # edges on the longest path of what was verified
+
+    why_plain: WhyPlain | None = None
 
     @property
     def verify_ns(self) -> int:
@@ -93,6 +106,7 @@ class RoundFigures:
     verify_ms: float
     wait_ms: float
     accepted_at_depth: tuple[int, ...]
+    plain_rounds: dict[WhyPlain, int]
 
     @property
     def tokens_per_round(self) -> float:
@@ -146,6 +160,7 @@ def figures_of(
         accepted_at_depth=tuple(
             sum(each.num_accepted >= depth for each in rounds) for depth in range(1, depths + 1)
         ),
+        plain_rounds=dict(Counter(each.why_plain for each in rounds if each.why_plain)),
     )
 
 

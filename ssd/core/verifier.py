@@ -10,7 +10,7 @@ older epoch or a passed text is stale: counted and dropped.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ssd.core.edge_rates import EdgeRates
 from ssd.core.errors import InvalidRequest, NoCapacity, SsdError
@@ -22,7 +22,7 @@ from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, 
 from ssd.core.mode import Mode
 from ssd.core.price import CostModel, Price
 from ssd.core.read_off import PlannedTree, read_off
-from ssd.core.rounds import GrowthSpan, RoundRecord
+from ssd.core.rounds import GrowthSpan, RoundRecord, WhyPlain
 from ssd.core.rows import RowGroup
 from ssd.core.sampling_params import check_something_is_left
 from ssd.core.verifier_session import Settled, VerifierSession
@@ -277,7 +277,7 @@ class Verifier:
         launch_s: float,
         end_s: float,
     ) -> list[Output]:
-        """Settle a round: one sequence of target tokens per share, empty for prefill chunks."""
+        """Settle a round: a sequence of target tokens per share, which prefill chunks ignore."""
         outputs: list[Output] = []
         num_tokens = 0
         for share, target in zip(done.shares, target_token_ids, strict=True):
@@ -379,16 +379,7 @@ class Verifier:
 
     def _opening_as_it_stands(self, session: VerifierSession) -> Open:
         opening = session.opening
-        return Open(
-            session_id=opening.session_id,
-            epoch=opening.epoch,
-            token_ids=tuple(session.token_ids),
-            prompt_len=opening.prompt_len,
-            max_len=opening.max_len,
-            params=opening.params,
-            stop_token_ids=opening.stop_token_ids,
-            mode=opening.mode,
-        )
+        return replace(opening, token_ids=tuple(session.token_ids))
 
     def _plan(
         self, sessions: Sequence[VerifierSession]
@@ -514,4 +505,22 @@ def _record(
         lookup=settled.lookup,
         verified_steps=share.planned.steps,
         tree_depth=share.planned.depth,
+        why_plain=_why_plain(share),
     )
+
+
+def _why_plain(share: Share) -> WhyPlain | None:
+    """Why nothing was proposed, if nothing was."""
+    assert share.planned is not None
+    session = share.session
+    if share.planned.tree.num_nodes > 1:
+        return None
+    if session.opening.mode is Mode.AR:
+        return WhyPlain.MODE
+    if not session.is_drafted:
+        return WhyPlain.NO_DRAFTER
+    if share.rows.positions[0] + 2 >= session.opening.max_len:
+        return WhyPlain.LAST_TOKEN
+    if share.planned.expansions[0] is None:
+        return WhyPlain.NOT_READY
+    return WhyPlain.TOO_DEAR

@@ -69,7 +69,7 @@ class VerifierSession:
     @property
     def draft_room(self) -> int:
         """How many drafted tokens could still be accepted; the bonus token needs a place too."""
-        return self.opening.max_len - self.committed_len - 1
+        return self.opening.speculation.depth(self.opening.max_len - self.committed_len - 1)
 
     @property
     def is_drafted(self) -> bool:
@@ -109,8 +109,15 @@ class VerifierSession:
         self.expansions.merge(expansion)
         return True
 
+    @property
+    def wants_prompt_logprobs(self) -> bool:
+        """Whether every row of the prompt has to be run: no part may come from elsewhere."""
+        opening = self.opening
+        is_new = len(opening.token_ids) == opening.prompt_len
+        return is_new and opening.logprobs.prompt_top is not None
+
     def prefill_rows(self, max_rows: int) -> RowGroup:
-        """The next chunk of text without KV, as a chain whose logits nobody needs."""
+        """The next chunk of text without KV, as a chain; its logits serve prompt logprobs alone."""
         start = self.kv_len
         end = min(start + max_rows, self.committed_len - 1)
         slots = tuple(self.slots.take_run(end - start))
@@ -121,7 +128,7 @@ class VerifierSession:
             past_len=start,
             slots=slots,
             visible=tuple(SlotSet((2 << row) - 1) for row in range(end - start)),
-            wanted=(),
+            wanted=tuple(range(end - start)) if self.wants_prompt_logprobs else (),
             moves=self.slots.take_moves(),
         )
 
@@ -136,7 +143,7 @@ class VerifierSession:
             cursor=self.key,
             expansions=self.expansions,
             rates=rates,
-            max_nodes=max_nodes,
+            max_nodes=self.opening.speculation.nodes(max_nodes),
             max_depth=self.draft_room,
         )
 

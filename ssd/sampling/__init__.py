@@ -7,6 +7,7 @@ from ssd.sampling.coupled import (
     rank_candidates,
     target_token_ids,
 )
+from ssd.sampling.logprobs import token_logprobs
 from ssd.sampling.noise import NOISE_VERSION, NoiseRows, gumbel_rows
 from ssd.sampling.philox import Purpose, derive_seed, philox4x32, random_words, uniforms
 from ssd.sampling.processors import divide_by_temperature, process_logits
@@ -30,5 +31,6 @@ __all__ = [
     "random_words",
     "rank_candidates",
     "target_token_ids",
+    "token_logprobs",
     "uniforms",
 ]

@@ -28,6 +28,15 @@ class Lookup(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOOKUP_MISS_KEY: _ClassVar[Lookup]
     LOOKUP_MISS_LATE: _ClassVar[Lookup]
     LOOKUP_LAST: _ClassVar[Lookup]
+
+class WhyPlain(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WHY_PLAIN_UNSPECIFIED: _ClassVar[WhyPlain]
+    WHY_PLAIN_MODE: _ClassVar[WhyPlain]
+    WHY_PLAIN_NO_DRAFTER: _ClassVar[WhyPlain]
+    WHY_PLAIN_NOT_READY: _ClassVar[WhyPlain]
+    WHY_PLAIN_TOO_DEAR: _ClassVar[WhyPlain]
+    WHY_PLAIN_LAST_TOKEN: _ClassVar[WhyPlain]
 MODE_UNSPECIFIED: Mode
 MODE_SSD: Mode
 MODE_SD: Mode
@@ -41,6 +50,12 @@ LOOKUP_MISS_ABSENT: Lookup
 LOOKUP_MISS_KEY: Lookup
 LOOKUP_MISS_LATE: Lookup
 LOOKUP_LAST: Lookup
+WHY_PLAIN_UNSPECIFIED: WhyPlain
+WHY_PLAIN_MODE: WhyPlain
+WHY_PLAIN_NO_DRAFTER: WhyPlain
+WHY_PLAIN_NOT_READY: WhyPlain
+WHY_PLAIN_TOO_DEAR: WhyPlain
+WHY_PLAIN_LAST_TOKEN: WhyPlain
 
 class Hello(_message.Message):
     __slots__ = ("protocol_version", "instance_id", "model_name", "fingerprint", "vocabulary_digest", "special_digest", "vocab_size", "context_len", "eos_token_ids", "dtype")
@@ -98,8 +113,36 @@ class Sampling(_message.Message):
     end_token_ids: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., min_p: _Optional[float] = ..., seed: _Optional[int] = ..., repetition_penalty: _Optional[float] = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., biased_ids: _Optional[_Iterable[int]] = ..., biases: _Optional[_Iterable[float]] = ..., banned_token_ids: _Optional[_Iterable[int]] = ..., banned_lens: _Optional[_Iterable[int]] = ..., min_tokens: _Optional[int] = ..., end_token_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
+class SpeculationLimits(_message.Message):
+    __slots__ = ("max_nodes", "max_depth")
+    MAX_NODES_FIELD_NUMBER: _ClassVar[int]
+    MAX_DEPTH_FIELD_NUMBER: _ClassVar[int]
+    max_nodes: int
+    max_depth: int
+    def __init__(self, max_nodes: _Optional[int] = ..., max_depth: _Optional[int] = ...) -> None: ...
+
+class LogprobsWanted(_message.Message):
+    __slots__ = ("output_top", "prompt_top")
+    OUTPUT_TOP_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_TOP_FIELD_NUMBER: _ClassVar[int]
+    output_top: int
+    prompt_top: int
+    def __init__(self, output_top: _Optional[int] = ..., prompt_top: _Optional[int] = ...) -> None: ...
+
+class Logprobs(_message.Message):
+    __slots__ = ("logprobs", "num_top", "top_token_ids", "top_logprobs")
+    LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    NUM_TOP_FIELD_NUMBER: _ClassVar[int]
+    TOP_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    TOP_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    logprobs: _containers.RepeatedScalarFieldContainer[float]
+    num_top: _containers.RepeatedScalarFieldContainer[int]
+    top_token_ids: _containers.RepeatedScalarFieldContainer[int]
+    top_logprobs: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, logprobs: _Optional[_Iterable[float]] = ..., num_top: _Optional[_Iterable[int]] = ..., top_token_ids: _Optional[_Iterable[int]] = ..., top_logprobs: _Optional[_Iterable[float]] = ...) -> None: ...
+
 class Open(_message.Message):
-    __slots__ = ("session_id", "epoch", "token_ids", "prompt_len", "max_len", "sampling", "stop_token_ids", "mode")
+    __slots__ = ("session_id", "epoch", "token_ids", "prompt_len", "max_len", "sampling", "stop_token_ids", "mode", "speculation", "logprobs")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -108,6 +151,8 @@ class Open(_message.Message):
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
     STOP_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
+    SPECULATION_FIELD_NUMBER: _ClassVar[int]
+    LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     epoch: int
     token_ids: _containers.RepeatedScalarFieldContainer[int]
@@ -116,7 +161,9 @@ class Open(_message.Message):
     sampling: Sampling
     stop_token_ids: _containers.RepeatedScalarFieldContainer[int]
     mode: Mode
-    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., prompt_len: _Optional[int] = ..., max_len: _Optional[int] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., mode: _Optional[_Union[Mode, str]] = ...) -> None: ...
+    speculation: SpeculationLimits
+    logprobs: LogprobsWanted
+    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., prompt_len: _Optional[int] = ..., max_len: _Optional[int] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., mode: _Optional[_Union[Mode, str]] = ..., speculation: _Optional[_Union[SpeculationLimits, _Mapping]] = ..., logprobs: _Optional[_Union[LogprobsWanted, _Mapping]] = ...) -> None: ...
 
 class Close(_message.Message):
     __slots__ = ("session_id", "epoch")
@@ -127,7 +174,7 @@ class Close(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class RoundRecord(_message.Message):
-    __slots__ = ("round_id", "base_len", "launch_ns", "end_ns", "wait_ns", "num_proposed", "num_accepted", "num_tested", "num_batch_rows", "lookup", "verified_steps", "tree_depth")
+    __slots__ = ("round_id", "base_len", "launch_ns", "end_ns", "wait_ns", "num_proposed", "num_accepted", "num_tested", "num_batch_rows", "lookup", "verified_steps", "tree_depth", "why_plain")
     ROUND_ID_FIELD_NUMBER: _ClassVar[int]
     BASE_LEN_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_NS_FIELD_NUMBER: _ClassVar[int]
@@ -140,6 +187,7 @@ class RoundRecord(_message.Message):
     LOOKUP_FIELD_NUMBER: _ClassVar[int]
     VERIFIED_STEPS_FIELD_NUMBER: _ClassVar[int]
     TREE_DEPTH_FIELD_NUMBER: _ClassVar[int]
+    WHY_PLAIN_FIELD_NUMBER: _ClassVar[int]
     round_id: int
     base_len: int
     launch_ns: int
@@ -152,7 +200,8 @@ class RoundRecord(_message.Message):
     lookup: Lookup
     verified_steps: _containers.RepeatedScalarFieldContainer[int]
     tree_depth: int
-    def __init__(self, round_id: _Optional[int] = ..., base_len: _Optional[int] = ..., launch_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., wait_ns: _Optional[int] = ..., num_proposed: _Optional[int] = ..., num_accepted: _Optional[int] = ..., num_tested: _Optional[int] = ..., num_batch_rows: _Optional[int] = ..., lookup: _Optional[_Union[Lookup, str]] = ..., verified_steps: _Optional[_Iterable[int]] = ..., tree_depth: _Optional[int] = ...) -> None: ...
+    why_plain: WhyPlain
+    def __init__(self, round_id: _Optional[int] = ..., base_len: _Optional[int] = ..., launch_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., wait_ns: _Optional[int] = ..., num_proposed: _Optional[int] = ..., num_accepted: _Optional[int] = ..., num_tested: _Optional[int] = ..., num_batch_rows: _Optional[int] = ..., lookup: _Optional[_Union[Lookup, str]] = ..., verified_steps: _Optional[_Iterable[int]] = ..., tree_depth: _Optional[int] = ..., why_plain: _Optional[_Union[WhyPlain, str]] = ...) -> None: ...
 
 class GrowthSpans(_message.Message):
     __slots__ = ("steps", "base_lens", "start_ns", "end_ns", "num_rows")
@@ -169,7 +218,7 @@ class GrowthSpans(_message.Message):
     def __init__(self, steps: _Optional[_Iterable[int]] = ..., base_lens: _Optional[_Iterable[int]] = ..., start_ns: _Optional[_Iterable[int]] = ..., end_ns: _Optional[_Iterable[int]] = ..., num_rows: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Commit(_message.Message):
-    __slots__ = ("session_id", "epoch", "base_len", "base_key", "token_ids", "record", "growth")
+    __slots__ = ("session_id", "epoch", "base_len", "base_key", "token_ids", "record", "growth", "logprobs", "prompt_logprobs")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BASE_LEN_FIELD_NUMBER: _ClassVar[int]
@@ -177,6 +226,8 @@ class Commit(_message.Message):
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     RECORD_FIELD_NUMBER: _ClassVar[int]
     GROWTH_FIELD_NUMBER: _ClassVar[int]
+    LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     epoch: int
     base_len: int
@@ -184,7 +235,9 @@ class Commit(_message.Message):
     token_ids: _containers.RepeatedScalarFieldContainer[int]
     record: RoundRecord
     growth: GrowthSpans
-    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., base_key: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., record: _Optional[_Union[RoundRecord, _Mapping]] = ..., growth: _Optional[_Union[GrowthSpans, _Mapping]] = ...) -> None: ...
+    logprobs: Logprobs
+    prompt_logprobs: Logprobs
+    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., base_key: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., record: _Optional[_Union[RoundRecord, _Mapping]] = ..., growth: _Optional[_Union[GrowthSpans, _Mapping]] = ..., logprobs: _Optional[_Union[Logprobs, _Mapping]] = ..., prompt_logprobs: _Optional[_Union[Logprobs, _Mapping]] = ...) -> None: ...
 
 class Refused(_message.Message):
     __slots__ = ("session_id", "epoch", "kind", "message")

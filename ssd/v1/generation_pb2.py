@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from ssd.v1 import common_pb2 as ssd_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17ssd/v1/generation.proto\x12\x06ssd.v1\x1a\x13ssd/v1/common.proto\"\x1d\n\x08TokenIds\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\"5\n\x0c\x43hatMessages\x12%\n\x08messages\x18\x01 \x03(\x0b\x32\x13.ssd.v1.ChatMessage\",\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"\xea\x07\n\x0fGenerateRequest\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12%\n\ttoken_ids\x18\x02 \x01(\x0b\x32\x10.ssd.v1.TokenIdsH\x00\x12$\n\x04\x63hat\x18\x13 \x01(\x0b\x32\x14.ssd.v1.ChatMessagesH\x00\x12\x17\n\nmax_tokens\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x18\n\x0btemperature\x18\x04 \x01(\x01H\x02\x88\x01\x01\x12\x12\n\x05top_p\x18\x05 \x01(\x01H\x03\x88\x01\x01\x12\x12\n\x05top_k\x18\x06 \x01(\rH\x04\x88\x01\x01\x12\x12\n\x05min_p\x18\x07 \x01(\x01H\x05\x88\x01\x01\x12\x11\n\x04seed\x18\x08 \x01(\x04H\x06\x88\x01\x01\x12\x1f\n\x04mode\x18\t \x01(\x0e\x32\x0c.ssd.v1.ModeH\x07\x88\x01\x01\x12\x17\n\nrequest_id\x18\n \x01(\tH\x08\x88\x01\x01\x12\x16\n\x0estop_token_ids\x18\x0b \x03(\r\x12\x17\n\nignore_eos\x18\x0c \x01(\x08H\t\x88\x01\x01\x12\x1b\n\x0einclude_rounds\x18\r \x01(\x08H\n\x88\x01\x01\x12\x17\n\nmin_tokens\x18\x14 \x01(\rH\x0b\x88\x01\x01\x12\x1f\n\x12repetition_penalty\x18\x15 \x01(\x01H\x0c\x88\x01\x01\x12\x1d\n\x10presence_penalty\x18\x16 \x01(\x01H\r\x88\x01\x01\x12\x1e\n\x11\x66requency_penalty\x18\x17 \x01(\x01H\x0e\x88\x01\x01\x12:\n\nlogit_bias\x18\x18 \x03(\x0b\x32&.ssd.v1.GenerateRequest.LogitBiasEntry\x12\x11\n\tbad_words\x18\x19 \x03(\t\x12\'\n\rbad_token_ids\x18\x1a \x03(\x0b\x32\x10.ssd.v1.TokenIds\x12\x0c\n\x04stop\x18\x1b \x03(\t\x12\x19\n\x0cinclude_stop\x18\x1c \x01(\x08H\x0f\x88\x01\x01\x12\x0e\n\x01n\x18\x1d \x01(\rH\x10\x88\x01\x01\x12\x15\n\x08priority\x18\x1e \x01(\x05H\x11\x88\x01\x01\x1a\x30\n\x0eLogitBiasEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x08\n\x06promptB\r\n\x0b_max_tokensB\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x08\n\x06_top_kB\x08\n\x06_min_pB\x07\n\x05_seedB\x07\n\x05_modeB\r\n\x0b_request_idB\r\n\x0b_ignore_eosB\x11\n\x0f_include_roundsB\r\n\x0b_min_tokensB\x15\n\x13_repetition_penaltyB\x13\n\x11_presence_penaltyB\x14\n\x12_frequency_penaltyB\x0f\n\r_include_stopB\x04\n\x02_nB\x0b\n\t_priority\"a\n\x10GenerateResponse\x12\x1e\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\r.ssd.v1.DeltaH\x00\x12$\n\x08\x63omplete\x18\x02 \x01(\x0b\x32\x10.ssd.v1.CompleteH\x00\x42\x07\n\x05\x65vent\"7\n\x05\x44\x65lta\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\r\x12\r\n\x05index\x18\x03 \x01(\r\"\x9e\x03\n\x08\x43omplete\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12+\n\rfinish_reason\x18\x02 \x01(\x0e\x32\x14.ssd.v1.FinishReason\x12\x1c\n\x05usage\x18\x03 \x01(\x0b\x32\r.ssd.v1.Usage\x12\x0c\n\x04seed\x18\x04 \x01(\x04\x12\x1a\n\x04mode\x18\x05 \x01(\x0e\x32\x0c.ssd.v1.Mode\x12+\n\x07\x66igures\x18\x06 \x01(\x0b\x32\x1a.ssd.v1.SpeculationFigures\x12#\n\x06rounds\x18\x07 \x03(\x0b\x32\x13.ssd.v1.RoundRecord\x12#\n\x06growth\x18\x08 \x01(\x0b\x32\x13.ssd.v1.GrowthSpans\x12\x11\n\texactness\x18\t \x01(\t\x12\x15\n\x0bstop_string\x18\x14 \x01(\tH\x00\x12\x17\n\rstop_token_id\x18\x15 \x01(\rH\x00\x12\x1e\n\x06timing\x18\x16 \x01(\x0b\x32\x0e.ssd.v1.Timing\x12\x1f\n\x07\x63hoices\x18\x17 \x03(\x0b\x32\x0e.ssd.v1.ChoiceB\x0e\n\x0cmatched_stop\"\xfa\x01\n\x06\x43hoice\x12\r\n\x05index\x18\x01 \x01(\r\x12+\n\rfinish_reason\x18\x02 \x01(\x0e\x32\x14.ssd.v1.FinishReason\x12\x15\n\x0bstop_string\x18\x03 \x01(\tH\x00\x12\x17\n\rstop_token_id\x18\x04 \x01(\rH\x00\x12\x19\n\x11\x63ompletion_tokens\x18\x05 \x01(\r\x12\x0c\n\x04seed\x18\x06 \x01(\x04\x12+\n\x07\x66igures\x18\x07 \x01(\x0b\x32\x1a.ssd.v1.SpeculationFigures\x12\x1e\n\x06timing\x18\x08 \x01(\x0b\x32\x0e.ssd.v1.TimingB\x0e\n\x0cmatched_stop\"\\\n\x06Timing\x12\x10\n\x08queue_ms\x18\x01 \x01(\x02\x12\x1e\n\x16time_to_first_token_ms\x18\x02 \x01(\x02\x12 \n\x18time_per_output_token_ms\x18\x03 \x01(\x02\"W\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\r\x12\x1c\n\x14\x63\x61\x63hed_prompt_tokens\x18\x03 \x01(\r\"\xb8\x03\n\x12SpeculationFigures\x12\x12\n\nnum_rounds\x18\x01 \x01(\r\x12\x14\n\x0cnum_proposed\x18\x02 \x01(\r\x12\x14\n\x0cnum_accepted\x18\x03 \x01(\r\x12\x12\n\nnum_tested\x18\x04 \x01(\r\x12\x12\n\nacceptance\x18\x05 \x01(\x02\x12\x18\n\x10tokens_per_round\x18\x06 \x01(\x02\x12\x10\n\x08hit_rate\x18\x07 \x01(\x02\x12\x10\n\x08num_hits\x18\x08 \x01(\r\x12\x19\n\x11num_missed_absent\x18\t \x01(\r\x12\x16\n\x0enum_missed_key\x18\n \x01(\r\x12\x17\n\x0fnum_missed_late\x18\x0b \x01(\r\x12\x15\n\rverifier_busy\x18\x0c \x01(\x02\x12\x0f\n\x07overlap\x18\r \x01(\x02\x12\x16\n\x0euseful_overlap\x18\x0e \x01(\x02\x12\x11\n\tverify_ms\x18\x0f \x01(\x02\x12\x0f\n\x07wait_ms\x18\x10 \x01(\x02\x12\x19\n\x11\x61\x63\x63\x65pted_at_depth\x18\x11 \x03(\r\x12\x14\n\x0cuseful_share\x18\x12 \x01(\x02\x12\x1b\n\x13\x61\x63\x63\x65ptance_at_depth\x18\x14 \x03(\x02\"#\n\rCancelRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\"\x10\n\x0e\x43\x61ncelResponse\"\x15\n\x13GetModelInfoRequest\"\xea\x01\n\x14GetModelInfoResponse\x12\x12\n\nmodel_name\x18\x01 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x02 \x01(\t\x12\r\n\x05\x64type\x18\x03 \x01(\t\x12\x12\n\nvocab_size\x18\x04 \x01(\r\x12\x13\n\x0b\x63ontext_len\x18\x05 \x01(\r\x12\x15\n\reos_token_ids\x18\x06 \x03(\r\x12\"\n\x0c\x64\x65\x66\x61ult_mode\x18\x07 \x01(\x0e\x32\x0c.ssd.v1.Mode\x12#\n\rallowed_modes\x18\x08 \x03(\x0e\x32\x0c.ssd.v1.Mode\x12\x11\n\texactness\x18\t \x01(\t\"P\n\x0fTokenizeRequest\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12$\n\x04\x63hat\x18\x02 \x01(\x0b\x32\x14.ssd.v1.ChatMessagesH\x00\x42\x07\n\x05input\":\n\x10TokenizeResponse\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12\x13\n\x0b\x63ontext_len\x18\x02 \x01(\r\"`\n\x11\x44\x65tokenizeRequest\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12 \n\x13keep_special_tokens\x18\x02 \x01(\x08H\x00\x88\x01\x01\x42\x16\n\x14_keep_special_tokens\"\"\n\x12\x44\x65tokenizeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t2\xdc\x02\n\x11GenerationService\x12?\n\x08Generate\x12\x17.ssd.v1.GenerateRequest\x1a\x18.ssd.v1.GenerateResponse0\x01\x12\x37\n\x06\x43\x61ncel\x12\x15.ssd.v1.CancelRequest\x1a\x16.ssd.v1.CancelResponse\x12I\n\x0cGetModelInfo\x12\x1b.ssd.v1.GetModelInfoRequest\x1a\x1c.ssd.v1.GetModelInfoResponse\x12=\n\x08Tokenize\x12\x17.ssd.v1.TokenizeRequest\x1a\x18.ssd.v1.TokenizeResponse\x12\x43\n\nDetokenize\x12\x19.ssd.v1.DetokenizeRequest\x1a\x1a.ssd.v1.DetokenizeResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17ssd/v1/generation.proto\x12\x06ssd.v1\x1a\x13ssd/v1/common.proto\"\x1d\n\x08TokenIds\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\"5\n\x0c\x43hatMessages\x12%\n\x08messages\x18\x01 \x03(\x0b\x32\x13.ssd.v1.ChatMessage\",\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"\xcd\t\n\x0fGenerateRequest\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12%\n\ttoken_ids\x18\x02 \x01(\x0b\x32\x10.ssd.v1.TokenIdsH\x00\x12$\n\x04\x63hat\x18\x13 \x01(\x0b\x32\x14.ssd.v1.ChatMessagesH\x00\x12\x17\n\nmax_tokens\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x18\n\x0btemperature\x18\x04 \x01(\x01H\x02\x88\x01\x01\x12\x12\n\x05top_p\x18\x05 \x01(\x01H\x03\x88\x01\x01\x12\x12\n\x05top_k\x18\x06 \x01(\rH\x04\x88\x01\x01\x12\x12\n\x05min_p\x18\x07 \x01(\x01H\x05\x88\x01\x01\x12\x11\n\x04seed\x18\x08 \x01(\x04H\x06\x88\x01\x01\x12\x1f\n\x04mode\x18\t \x01(\x0e\x32\x0c.ssd.v1.ModeH\x07\x88\x01\x01\x12\x17\n\nrequest_id\x18\n \x01(\tH\x08\x88\x01\x01\x12\x16\n\x0estop_token_ids\x18\x0b \x03(\r\x12\x17\n\nignore_eos\x18\x0c \x01(\x08H\t\x88\x01\x01\x12\x1b\n\x0einclude_rounds\x18\r \x01(\x08H\n\x88\x01\x01\x12\x17\n\nmin_tokens\x18\x14 \x01(\rH\x0b\x88\x01\x01\x12\x1f\n\x12repetition_penalty\x18\x15 \x01(\x01H\x0c\x88\x01\x01\x12\x1d\n\x10presence_penalty\x18\x16 \x01(\x01H\r\x88\x01\x01\x12\x1e\n\x11\x66requency_penalty\x18\x17 \x01(\x01H\x0e\x88\x01\x01\x12:\n\nlogit_bias\x18\x18 \x03(\x0b\x32&.ssd.v1.GenerateRequest.LogitBiasEntry\x12\x11\n\tbad_words\x18\x19 \x03(\t\x12\'\n\rbad_token_ids\x18\x1a \x03(\x0b\x32\x10.ssd.v1.TokenIds\x12\x0c\n\x04stop\x18\x1b \x03(\t\x12\x19\n\x0cinclude_stop\x18\x1c \x01(\x08H\x0f\x88\x01\x01\x12\x0e\n\x01n\x18\x1d \x01(\rH\x10\x88\x01\x01\x12\x15\n\x08priority\x18\x1e \x01(\x05H\x11\x88\x01\x01\x12\x15\n\x08logprobs\x18\x1f \x01(\x08H\x12\x88\x01\x01\x12\x19\n\x0ctop_logprobs\x18  \x01(\rH\x13\x88\x01\x01\x12\x11\n\x04\x65\x63ho\x18! \x01(\x08H\x14\x88\x01\x01\x12\x1c\n\x0fprompt_logprobs\x18\" \x01(\rH\x15\x88\x01\x01\x12\x33\n\x0bspeculation\x18# \x01(\x0b\x32\x19.ssd.v1.SpeculationLimitsH\x16\x88\x01\x01\x1a\x30\n\x0eLogitBiasEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x08\n\x06promptB\r\n\x0b_max_tokensB\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x08\n\x06_top_kB\x08\n\x06_min_pB\x07\n\x05_seedB\x07\n\x05_modeB\r\n\x0b_request_idB\r\n\x0b_ignore_eosB\x11\n\x0f_include_roundsB\r\n\x0b_min_tokensB\x15\n\x13_repetition_penaltyB\x13\n\x11_presence_penaltyB\x14\n\x12_frequency_penaltyB\x0f\n\r_include_stopB\x04\n\x02_nB\x0b\n\t_priorityB\x0b\n\t_logprobsB\x0f\n\r_top_logprobsB\x07\n\x05_echoB\x12\n\x10_prompt_logprobsB\x0e\n\x0c_speculation\"\x83\x01\n\x10GenerateResponse\x12\x1e\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\r.ssd.v1.DeltaH\x00\x12$\n\x08\x63omplete\x18\x02 \x01(\x0b\x32\x10.ssd.v1.CompleteH\x00\x12 \n\x06prompt\x18\x03 \x01(\x0b\x32\x0e.ssd.v1.PromptH\x00\x42\x07\n\x05\x65vent\"Q\n\x06Prompt\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\r\x12&\n\x08logprobs\x18\x03 \x03(\x0b\x32\x14.ssd.v1.TokenLogprob\"T\n\x0cTokenLogprob\x12\x10\n\x08token_id\x18\x01 \x01(\r\x12\x0f\n\x07logprob\x18\x02 \x01(\x01\x12!\n\x03top\x18\x03 \x03(\x0b\x32\x14.ssd.v1.TokenLogprob\"_\n\x05\x44\x65lta\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\r\x12\r\n\x05index\x18\x03 \x01(\r\x12&\n\x08logprobs\x18\x04 \x03(\x0b\x32\x14.ssd.v1.TokenLogprob\"\x9e\x03\n\x08\x43omplete\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12+\n\rfinish_reason\x18\x02 \x01(\x0e\x32\x14.ssd.v1.FinishReason\x12\x1c\n\x05usage\x18\x03 \x01(\x0b\x32\r.ssd.v1.Usage\x12\x0c\n\x04seed\x18\x04 \x01(\x04\x12\x1a\n\x04mode\x18\x05 \x01(\x0e\x32\x0c.ssd.v1.Mode\x12+\n\x07\x66igures\x18\x06 \x01(\x0b\x32\x1a.ssd.v1.SpeculationFigures\x12#\n\x06rounds\x18\x07 \x03(\x0b\x32\x13.ssd.v1.RoundRecord\x12#\n\x06growth\x18\x08 \x01(\x0b\x32\x13.ssd.v1.GrowthSpans\x12\x11\n\texactness\x18\t \x01(\t\x12\x15\n\x0bstop_string\x18\x14 \x01(\tH\x00\x12\x17\n\rstop_token_id\x18\x15 \x01(\rH\x00\x12\x1e\n\x06timing\x18\x16 \x01(\x0b\x32\x0e.ssd.v1.Timing\x12\x1f\n\x07\x63hoices\x18\x17 \x03(\x0b\x32\x0e.ssd.v1.ChoiceB\x0e\n\x0cmatched_stop\"\xfa\x01\n\x06\x43hoice\x12\r\n\x05index\x18\x01 \x01(\r\x12+\n\rfinish_reason\x18\x02 \x01(\x0e\x32\x14.ssd.v1.FinishReason\x12\x15\n\x0bstop_string\x18\x03 \x01(\tH\x00\x12\x17\n\rstop_token_id\x18\x04 \x01(\rH\x00\x12\x19\n\x11\x63ompletion_tokens\x18\x05 \x01(\r\x12\x0c\n\x04seed\x18\x06 \x01(\x04\x12+\n\x07\x66igures\x18\x07 \x01(\x0b\x32\x1a.ssd.v1.SpeculationFigures\x12\x1e\n\x06timing\x18\x08 \x01(\x0b\x32\x0e.ssd.v1.TimingB\x0e\n\x0cmatched_stop\"\\\n\x06Timing\x12\x10\n\x08queue_ms\x18\x01 \x01(\x02\x12\x1e\n\x16time_to_first_token_ms\x18\x02 \x01(\x02\x12 \n\x18time_per_output_token_ms\x18\x03 \x01(\x02\"W\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\r\x12\x1c\n\x14\x63\x61\x63hed_prompt_tokens\x18\x03 \x01(\r\"\xaf\x04\n\x12SpeculationFigures\x12\x12\n\nnum_rounds\x18\x01 \x01(\r\x12\x14\n\x0cnum_proposed\x18\x02 \x01(\r\x12\x14\n\x0cnum_accepted\x18\x03 \x01(\r\x12\x12\n\nnum_tested\x18\x04 \x01(\r\x12\x12\n\nacceptance\x18\x05 \x01(\x02\x12\x18\n\x10tokens_per_round\x18\x06 \x01(\x02\x12\x10\n\x08hit_rate\x18\x07 \x01(\x02\x12\x10\n\x08num_hits\x18\x08 \x01(\r\x12\x19\n\x11num_missed_absent\x18\t \x01(\r\x12\x16\n\x0enum_missed_key\x18\n \x01(\r\x12\x17\n\x0fnum_missed_late\x18\x0b \x01(\r\x12\x15\n\rverifier_busy\x18\x0c \x01(\x02\x12\x0f\n\x07overlap\x18\r \x01(\x02\x12\x16\n\x0euseful_overlap\x18\x0e \x01(\x02\x12\x11\n\tverify_ms\x18\x0f \x01(\x02\x12\x0f\n\x07wait_ms\x18\x10 \x01(\x02\x12\x19\n\x11\x61\x63\x63\x65pted_at_depth\x18\x11 \x03(\r\x12\x14\n\x0cuseful_share\x18\x12 \x01(\x02\x12\x1b\n\x13\x61\x63\x63\x65ptance_at_depth\x18\x14 \x03(\x02\x12\x41\n\x0cplain_rounds\x18\x15 \x03(\x0b\x32+.ssd.v1.SpeculationFigures.PlainRoundsEntry\x1a\x32\n\x10PlainRoundsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\"#\n\rCancelRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\"\x10\n\x0e\x43\x61ncelResponse\"\x15\n\x13GetModelInfoRequest\"\xea\x01\n\x14GetModelInfoResponse\x12\x12\n\nmodel_name\x18\x01 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x02 \x01(\t\x12\r\n\x05\x64type\x18\x03 \x01(\t\x12\x12\n\nvocab_size\x18\x04 \x01(\r\x12\x13\n\x0b\x63ontext_len\x18\x05 \x01(\r\x12\x15\n\reos_token_ids\x18\x06 \x03(\r\x12\"\n\x0c\x64\x65\x66\x61ult_mode\x18\x07 \x01(\x0e\x32\x0c.ssd.v1.Mode\x12#\n\rallowed_modes\x18\x08 \x03(\x0e\x32\x0c.ssd.v1.Mode\x12\x11\n\texactness\x18\t \x01(\t\"P\n\x0fTokenizeRequest\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12$\n\x04\x63hat\x18\x02 \x01(\x0b\x32\x14.ssd.v1.ChatMessagesH\x00\x42\x07\n\x05input\":\n\x10TokenizeResponse\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12\x13\n\x0b\x63ontext_len\x18\x02 \x01(\r\"`\n\x11\x44\x65tokenizeRequest\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12 \n\x13keep_special_tokens\x18\x02 \x01(\x08H\x00\x88\x01\x01\x42\x16\n\x14_keep_special_tokens\"\"\n\x12\x44\x65tokenizeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t2\xdc\x02\n\x11GenerationService\x12?\n\x08Generate\x12\x17.ssd.v1.GenerateRequest\x1a\x18.ssd.v1.GenerateResponse0\x01\x12\x37\n\x06\x43\x61ncel\x12\x15.ssd.v1.CancelRequest\x1a\x16.ssd.v1.CancelResponse\x12I\n\x0cGetModelInfo\x12\x1b.ssd.v1.GetModelInfoRequest\x1a\x1c.ssd.v1.GetModelInfoResponse\x12=\n\x08Tokenize\x12\x17.ssd.v1.TokenizeRequest\x1a\x18.ssd.v1.TokenizeResponse\x12\x43\n\nDetokenize\x12\x19.ssd.v1.DetokenizeRequest\x1a\x1a.ssd.v1.DetokenizeResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,6 +34,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_GENERATEREQUEST_LOGITBIASENTRY']._loaded_options = None
   _globals['_GENERATEREQUEST_LOGITBIASENTRY']._serialized_options = b'8\001'
+  _globals['_SPECULATIONFIGURES_PLAINROUNDSENTRY']._loaded_options = None
+  _globals['_SPECULATIONFIGURES_PLAINROUNDSENTRY']._serialized_options = b'8\001'
   _globals['_TOKENIDS']._serialized_start=56
   _globals['_TOKENIDS']._serialized_end=85
   _globals['_CHATMESSAGES']._serialized_start=87
@@ -41,39 +43,45 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHATMESSAGE']._serialized_start=142
   _globals['_CHATMESSAGE']._serialized_end=186
   _globals['_GENERATEREQUEST']._serialized_start=189
-  _globals['_GENERATEREQUEST']._serialized_end=1191
-  _globals['_GENERATEREQUEST_LOGITBIASENTRY']._serialized_start=888
-  _globals['_GENERATEREQUEST_LOGITBIASENTRY']._serialized_end=936
-  _globals['_GENERATERESPONSE']._serialized_start=1193
-  _globals['_GENERATERESPONSE']._serialized_end=1290
-  _globals['_DELTA']._serialized_start=1292
-  _globals['_DELTA']._serialized_end=1347
-  _globals['_COMPLETE']._serialized_start=1350
-  _globals['_COMPLETE']._serialized_end=1764
-  _globals['_CHOICE']._serialized_start=1767
-  _globals['_CHOICE']._serialized_end=2017
-  _globals['_TIMING']._serialized_start=2019
-  _globals['_TIMING']._serialized_end=2111
-  _globals['_USAGE']._serialized_start=2113
-  _globals['_USAGE']._serialized_end=2200
-  _globals['_SPECULATIONFIGURES']._serialized_start=2203
-  _globals['_SPECULATIONFIGURES']._serialized_end=2643
-  _globals['_CANCELREQUEST']._serialized_start=2645
-  _globals['_CANCELREQUEST']._serialized_end=2680
-  _globals['_CANCELRESPONSE']._serialized_start=2682
-  _globals['_CANCELRESPONSE']._serialized_end=2698
-  _globals['_GETMODELINFOREQUEST']._serialized_start=2700
-  _globals['_GETMODELINFOREQUEST']._serialized_end=2721
-  _globals['_GETMODELINFORESPONSE']._serialized_start=2724
-  _globals['_GETMODELINFORESPONSE']._serialized_end=2958
-  _globals['_TOKENIZEREQUEST']._serialized_start=2960
-  _globals['_TOKENIZEREQUEST']._serialized_end=3040
-  _globals['_TOKENIZERESPONSE']._serialized_start=3042
-  _globals['_TOKENIZERESPONSE']._serialized_end=3100
-  _globals['_DETOKENIZEREQUEST']._serialized_start=3102
-  _globals['_DETOKENIZEREQUEST']._serialized_end=3198
-  _globals['_DETOKENIZERESPONSE']._serialized_start=3200
-  _globals['_DETOKENIZERESPONSE']._serialized_end=3234
-  _globals['_GENERATIONSERVICE']._serialized_start=3237
-  _globals['_GENERATIONSERVICE']._serialized_end=3585
+  _globals['_GENERATEREQUEST']._serialized_end=1418
+  _globals['_GENERATEREQUEST_LOGITBIASENTRY']._serialized_start=1040
+  _globals['_GENERATEREQUEST_LOGITBIASENTRY']._serialized_end=1088
+  _globals['_GENERATERESPONSE']._serialized_start=1421
+  _globals['_GENERATERESPONSE']._serialized_end=1552
+  _globals['_PROMPT']._serialized_start=1554
+  _globals['_PROMPT']._serialized_end=1635
+  _globals['_TOKENLOGPROB']._serialized_start=1637
+  _globals['_TOKENLOGPROB']._serialized_end=1721
+  _globals['_DELTA']._serialized_start=1723
+  _globals['_DELTA']._serialized_end=1818
+  _globals['_COMPLETE']._serialized_start=1821
+  _globals['_COMPLETE']._serialized_end=2235
+  _globals['_CHOICE']._serialized_start=2238
+  _globals['_CHOICE']._serialized_end=2488
+  _globals['_TIMING']._serialized_start=2490
+  _globals['_TIMING']._serialized_end=2582
+  _globals['_USAGE']._serialized_start=2584
+  _globals['_USAGE']._serialized_end=2671
+  _globals['_SPECULATIONFIGURES']._serialized_start=2674
+  _globals['_SPECULATIONFIGURES']._serialized_end=3233
+  _globals['_SPECULATIONFIGURES_PLAINROUNDSENTRY']._serialized_start=3183
+  _globals['_SPECULATIONFIGURES_PLAINROUNDSENTRY']._serialized_end=3233
+  _globals['_CANCELREQUEST']._serialized_start=3235
+  _globals['_CANCELREQUEST']._serialized_end=3270
+  _globals['_CANCELRESPONSE']._serialized_start=3272
+  _globals['_CANCELRESPONSE']._serialized_end=3288
+  _globals['_GETMODELINFOREQUEST']._serialized_start=3290
+  _globals['_GETMODELINFOREQUEST']._serialized_end=3311
+  _globals['_GETMODELINFORESPONSE']._serialized_start=3314
+  _globals['_GETMODELINFORESPONSE']._serialized_end=3548
+  _globals['_TOKENIZEREQUEST']._serialized_start=3550
+  _globals['_TOKENIZEREQUEST']._serialized_end=3630
+  _globals['_TOKENIZERESPONSE']._serialized_start=3632
+  _globals['_TOKENIZERESPONSE']._serialized_end=3690
+  _globals['_DETOKENIZEREQUEST']._serialized_start=3692
+  _globals['_DETOKENIZEREQUEST']._serialized_end=3788
+  _globals['_DETOKENIZERESPONSE']._serialized_start=3790
+  _globals['_DETOKENIZERESPONSE']._serialized_end=3824
+  _globals['_GENERATIONSERVICE']._serialized_start=3827
+  _globals['_GENERATIONSERVICE']._serialized_end=4175
 # @@protoc_insertion_point(module_scope)

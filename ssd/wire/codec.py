@@ -22,8 +22,16 @@ from ssd.core.messages import (
     Refused,
 )
 from ssd.core.mode import Mode
-from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord
+from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord, WhyPlain
 from ssd.v1 import common_pb2, drafter_pb2, verifier_pb2
+from ssd.wire.logprob_codec import (
+    decode_limits,
+    decode_logprobs,
+    decode_wanted,
+    encode_limits,
+    encode_logprobs,
+    encode_wanted,
+)
 from ssd.wire.sampling_codec import decode_sampling, encode_sampling
 
 MODES = {
@@ -42,6 +50,14 @@ LOOKUPS = {
     Lookup.MISS_LATE: common_pb2.LOOKUP_MISS_LATE,
     Lookup.LAST: common_pb2.LOOKUP_LAST,
 }
+WHYS_PLAIN = {
+    WhyPlain.MODE: common_pb2.WHY_PLAIN_MODE,
+    WhyPlain.NO_DRAFTER: common_pb2.WHY_PLAIN_NO_DRAFTER,
+    WhyPlain.NOT_READY: common_pb2.WHY_PLAIN_NOT_READY,
+    WhyPlain.TOO_DEAR: common_pb2.WHY_PLAIN_TOO_DEAR,
+    WhyPlain.LAST_TOKEN: common_pb2.WHY_PLAIN_LAST_TOKEN,
+}
+_WHYS_PLAIN_BACK: dict[int, WhyPlain] = {number: why for why, number in WHYS_PLAIN.items()}
 _MODES_BACK: dict[int, Mode] = {number: mode for mode, number in MODES.items()}
 _FINISH_REASONS_BACK: dict[int, FinishReason] = {
     number: reason for reason, number in FINISH_REASONS.items()
@@ -74,6 +90,8 @@ def encode_open(opening: Open) -> common_pb2.Open:
         sampling=encode_sampling(params),
         stop_token_ids=sorted(opening.stop_token_ids),
         mode=MODES[opening.mode],
+        speculation=encode_limits(opening.speculation),
+        logprobs=encode_wanted(opening.logprobs),
     )
 
 
@@ -81,6 +99,7 @@ def decode_open(message: common_pb2.Open) -> Open:
     """Raises ProtocolError when the sampling values are outside their limits."""
     try:
         params = decode_sampling(message.sampling)
+        limits = decode_limits(message.speculation)
     except InvalidRequest as error:
         raise ProtocolError(f"session {message.session_id}: {error}") from error
     return Open(
@@ -92,6 +111,8 @@ def decode_open(message: common_pb2.Open) -> Open:
         params=params,
         stop_token_ids=frozenset(message.stop_token_ids),
         mode=decode_mode(message.mode),
+        speculation=limits,
+        logprobs=decode_wanted(message.logprobs),
     )
 
 
@@ -115,6 +136,10 @@ def encode_commit(message: Commit) -> common_pb2.Commit:
         encoded.record.CopyFrom(encode_round(message.record))
     if message.growth:
         encoded.growth.CopyFrom(encode_spans(message.growth))
+    if message.logprobs:
+        encoded.logprobs.CopyFrom(encode_logprobs(message.logprobs))
+    if message.prompt_logprobs:
+        encoded.prompt_logprobs.CopyFrom(encode_logprobs(message.prompt_logprobs))
     return encoded
 
 
@@ -128,6 +153,8 @@ def decode_commit(message: common_pb2.Commit) -> Commit:
         token_ids=tuple(message.token_ids),
         record=decode_round(message.record) if message.HasField("record") else None,
         growth=decode_spans(message.growth),
+        logprobs=decode_logprobs(message.logprobs),
+        prompt_logprobs=decode_logprobs(message.prompt_logprobs),
     )
 
 
@@ -144,6 +171,7 @@ def encode_round(record: RoundRecord) -> common_pb2.RoundRecord:
         num_batch_rows=record.num_batch_rows,
         lookup=LOOKUPS[record.lookup],
         verified_steps=record.verified_steps,
+        why_plain=WHYS_PLAIN[record.why_plain] if record.why_plain is not None else None,
         tree_depth=record.tree_depth,
     )
 
@@ -164,6 +192,7 @@ def decode_round(message: common_pb2.RoundRecord) -> RoundRecord:
         num_batch_rows=message.num_batch_rows,
         lookup=_LOOKUPS_BACK[message.lookup],
         verified_steps=tuple(message.verified_steps),
+        why_plain=_WHYS_PLAIN_BACK.get(message.why_plain),
         tree_depth=message.tree_depth,
     )
 

@@ -8,7 +8,7 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from coordinator import generation_servicer
+from coordinator import generate_call
 from ssd.engine.loading import LoadedModel
 from ssd.v1 import generation_pb2, generation_pb2_grpc
 from tests.models.scripted_model import ScriptedModel
@@ -85,13 +85,15 @@ async def test_a_client_that_takes_nothing_is_cancelled_and_told_so(
 ) -> None:
     """I3: others are not slowed, its session ends; large deltas fill the connection's window."""
 
-    def large_delta(text: str, token_ids: tuple[int, ...]) -> generation_pb2.GenerateResponse:
+    def large_delta(
+        index: int, text: str, token_ids: tuple[int, ...], logprobs: object
+    ) -> generation_pb2.GenerateResponse:
         delta = generation_pb2.Delta(text="x" * 500_000, token_ids=token_ids)
         return generation_pb2.GenerateResponse(delta=delta)
 
     await cluster.coordinate(coordinator={"port": 0, "stalled_client_timeout_s": 0.5})
     await cluster.verify(table_target)
-    monkeypatch.setattr(generation_servicer, "_delta", large_delta)
+    monkeypatch.setattr(generate_call, "delta_response", large_delta)
     async with grpc.aio.insecure_channel(cluster.address) as channel:
         stub = generation_pb2_grpc.GenerationServiceStub(channel)
         call = stub.Generate(request_of(PROMPT, temperature=0.0, max_tokens=400, mode="ar"))

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from coordinator.admission import RequestDefaults
-from coordinator.generation_servicer import GenerationServicer
+from coordinator.generate_call import GenerateCall
 from coordinator.output_text import OutputText
-from coordinator.registry import Registry
 from coordinator.request_watch import RequestTelemetry
 from coordinator.response_writer import ResponseWriter
+from coordinator.served_model import ServedModel
 from coordinator.session_table import LiveSession, SessionTable, TableLimits
 from coordinator.text_codec import TextCodec
 from ssd.core.client_session import Admission
@@ -24,10 +23,11 @@ from ssd.core.sampling_params import SamplingParams
 from ssd.core.stop_rules import StopRules
 from ssd.telemetry.request_metrics import RequestMetrics, TableFacts
 from ssd.v1 import generation_pb2
-from ssd.wire.dialed_stream import StreamTimeouts
+from ssd.wire.hello import Capabilities
 from tests.models.tiny_pair import byte_tokenizer
 
 PROMPT = (1, 2, 3)
+MODEL = Capabilities("i", "model", "kind", "a", "b", 257, 512, (), "fp64")
 
 
 class Seat:
@@ -206,15 +206,6 @@ class _SlowClient:
 async def test_tokens_that_come_while_a_client_reads_are_not_lost_at_the_end() -> None:
     table, seat = make_table(), Seat("v0")
     table.add_seat(seat)
-    servicer = GenerationServicer(
-        table,
-        Registry(table, StreamTimeouts(1.0, 2.0, 1.0), coordinator_id="c"),
-        RequestDefaults(
-            Mode.SSD, allow_request_mode=True, max_tokens=None, ordinal=0, max_choices=1
-        ),
-        telemetry=RequestTelemetry(RequestMetrics(lambda: TableFacts(0, 0, 0, 0))),
-        stalled_client_s=60.0,
-    )
     text = OutputText(TextCodec(byte_tokenizer().to_str()), StopRules())
     async with table.admitted(admission(max_len=7), "kind", text=text) as live:
 
@@ -226,7 +217,10 @@ async def test_tokens_that_come_while_a_client_reads_are_not_lost_at_the_end() -
 
         table.take(commit(live, 7))
         client = _SlowClient(finish)
-        await servicer.stream(live, 0, ResponseWriter(client, stalled_client_s=60.0))
+        telemetry = RequestTelemetry(RequestMetrics(lambda: TableFacts(0, 0, 0, 0)))
+        model = ServedModel(MODEL, TextCodec(byte_tokenizer().to_str()))
+        writer = ResponseWriter(client, stalled_client_s=60.0)
+        await GenerateCall(table, telemetry, model, writer).stream(live, 0)
     ids = [token_id for each in client.responses for token_id in each.delta.token_ids]
     assert ids == [7, 8, 9, 10]
     assert live.books.output_len == 4

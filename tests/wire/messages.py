@@ -7,6 +7,7 @@ from ssd.core.expansion import Expansion
 from ssd.core.ids import Epoch, PrefixKey, SessionId
 from ssd.core.keys import MODULUS
 from ssd.core.ledger import Ledger, LedgerEntry
+from ssd.core.logprobs import MAX_TOP, LogprobsWanted, TokenLogprobs
 from ssd.core.messages import (
     Close,
     Commit,
@@ -19,8 +20,9 @@ from ssd.core.messages import (
     Refused,
 )
 from ssd.core.mode import Mode
-from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord
+from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord, WhyPlain
 from ssd.core.sampling_params import MAX_SEED, SamplingParams
+from ssd.core.speculation_limits import SpeculationLimits
 
 u32 = st.integers(0, 2**32 - 1)
 u64 = st.integers(0, 2**64 - 1)
@@ -60,7 +62,26 @@ openings = st.builds(
     params=params,
     stop_token_ids=st.frozensets(u32, max_size=8),
     mode=st.sampled_from(Mode),
+    speculation=st.builds(
+        SpeculationLimits,
+        max_nodes=st.none() | st.integers(1, 2**32 - 1),
+        max_depth=st.none() | st.integers(1, 2**32 - 1),
+    ),
+    logprobs=st.builds(
+        LogprobsWanted,
+        output_top=st.none() | st.integers(0, MAX_TOP),
+        prompt_top=st.none() | st.integers(0, MAX_TOP),
+    ),
 )
+any_logprob = st.floats(max_value=0.0, allow_nan=False)
+logprob_lists = st.lists(
+    st.builds(
+        TokenLogprobs,
+        any_logprob,
+        st.lists(st.tuples(u32, any_logprob), max_size=3).map(tuple),
+    ),
+    max_size=4,
+).map(tuple)
 closes = st.builds(Close, session_ids, epochs)
 records = st.builds(
     RoundRecord,
@@ -75,6 +96,7 @@ records = st.builds(
     num_batch_rows=u32,
     lookup=st.sampled_from(Lookup),
     verified_steps=st.lists(u64, max_size=5).map(tuple),
+    why_plain=st.none() | st.sampled_from(WhyPlain),
 )
 spans = st.lists(st.builds(GrowthSpan, u64, u32, u64, u64, u32), max_size=4).map(tuple)
 commits = st.builds(
@@ -86,6 +108,8 @@ commits = st.builds(
     token_ids=token_lists,
     record=st.none() | records,
     growth=spans,
+    logprobs=logprob_lists,
+    prompt_logprobs=logprob_lists,
 )
 finishes = st.builds(Finished, session_ids, epochs, u32, st.sampled_from(FinishReason))
 refusals = st.builds(Refused, session_ids, epochs, st.text(max_size=20), st.text(max_size=60))

@@ -1,0 +1,88 @@
+"""One call of Generate: its answers, streamed together to one client."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coordinator.output_text import OutputText
+from coordinator.request_watch import RequestTelemetry, RequestWatch
+from coordinator.response_writer import ResponseWriter
+from coordinator.responses import delta_response, prompt_response
+from coordinator.served_model import ServedModel
+from coordinator.session_table import LiveSession, SessionTable
+from ssd.core.client_session import Admission
+from ssd.core.errors import SsdError
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateCall:
+    """What the answers of a call share; `echo` sends the prompt before the first of them."""
+
+    table: SessionTable
+    telemetry: RequestTelemetry
+    model: ServedModel
+    writer: ResponseWriter
+    echo: bool = False
+
+    async def answer_all(
+        self, admissions: Sequence[Admission], watch: RequestWatch
+    ) -> list[LiveSession]:
+        """Stream all answers; the first that fails ends the others.
+
+        Each has its own turn, so those of two calls never wait for one another.
+        """
+        if len(admissions) == 1:
+            return [await self._answer(0, admissions[0], watch)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self._watched_answer(index, each))
+                    for index, each in enumerate(admissions)
+                ]
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from several
+        return [task.result() for task in tasks]
+
+    async def stream(self, live: LiveSession, index: int) -> None:
+        """Write an answer's text and ids as they come, until it is complete."""
+        assert live.text is not None
+        num_sent = 0
+        while True:
+            await self.table.wait_for_change(live)
+            if live.error is not None:
+                raise live.error
+            # All before the write: tokens may come in while a client takes its time.
+            fresh, piece = live.books.output_from(num_sent), live.text.take()
+            logprobs = live.books.logprobs[num_sent:]
+            is_finished = live.books.is_finished
+            if fresh or piece:
+                if self.echo and index == num_sent == 0:
+                    await self._write_prompt(live)
+                num_sent += len(fresh)
+                await self.writer.write(delta_response(index, piece, fresh, logprobs))
+            if is_finished:
+                return
+
+    async def _watched_answer(self, index: int, admission: Admission) -> LiveSession:
+        """Each of several answers has figures and a log line of its own."""
+        with self.telemetry.watched({}) as watch:
+            try:
+                return await self._answer(index, admission, watch)
+            except SsdError as error:
+                watch.failed(error)
+                raise
+
+    async def _answer(self, index: int, admission: Admission, watch: RequestWatch) -> LiveSession:
+        text = OutputText(
+            self.model.codec, admission.stop_rules, min_tokens=admission.params.min_tokens
+        )
+        fingerprint = self.model.target.fingerprint
+        async with self.table.admitted(admission, fingerprint, watch, text) as live:
+            await self.stream(live, index)
+            return live
+
+    async def _write_prompt(self, live: LiveSession) -> None:
+        """With special tokens: this is what the model was given, whatever it was made of."""
+        token_ids = live.books.admission.prompt_token_ids
+        text = self.model.codec.decode(token_ids, keep_special_tokens=True)
+        await self.writer.write(prompt_response(text, token_ids, live.books.prompt_logprobs))
