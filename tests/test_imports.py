@@ -32,6 +32,7 @@ INNER: Mapping[str, tuple[str, ...]] = {
     "ssd.config": ("ssd.core",),
     "ssd.telemetry": ("ssd.core",),
     "ssd.report": ("ssd.client", "ssd.core"),
+    "ssd.bench": ("ssd.engine", "ssd.sampling", "ssd.core"),
     "ssd.worker": (
         *("ssd.engine", "ssd.sampling", "ssd.tokenizer", "ssd.wire", "ssd.v1"),
         *("ssd.config", "ssd.telemetry", "ssd.core"),

@@ -2,7 +2,7 @@
 
 import typer
 
-from ssd.cli import config, demo, down, generate, place, serve, status
+from ssd.cli import bench, config, demo, down, generate, place, serve, status
 
 app = typer.Typer(
     help="A service for speculative speculative decoding: a drafter guesses ahead on one device "
@@ -16,4 +16,5 @@ app.command("status")(status.status)
 app.command("demo")(demo.demo)
 app.command("place")(place.place)
 app.command("down")(down.down)
+app.add_typer(bench.app, name="bench")
 app.add_typer(config.app, name="config")

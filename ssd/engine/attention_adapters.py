@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ssd.engine.attention import AttentionRule, PositionBias
+from ssd.engine.attention_rule import AttentionRule, PositionBias
 
 Attend = Callable[[Tensor, Tensor, Tensor, AttentionRule], Tensor]
 """[1, heads, rows, dim] queries, keys and values give [1, rows, heads, value_dim]."""

@@ -20,6 +20,9 @@ from ssd.core.ids import KvId
 from ssd.core.slots import Move
 from ssd.engine.kv_buffer import kv_buffer, takes_pages_on_demand
 
+SlotIndex = slice | Tensor
+"""Slots in a row, or any, [rows]."""
+
 
 @dataclass(frozen=True, slots=True)
 class LayerKv:
@@ -102,15 +105,19 @@ class SessionKv:
             index = torch.tensor(moves, device=stack.device)  # [moves, 2]
             stack.index_copy_(2, index[:, 1], stack.index_select(2, index[:, 0]))
 
-    def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> LayerKv:
+    def write(self, layer: int, slots: SlotIndex, keys: Tensor, values: Tensor) -> LayerKv:
         """Store [kv_heads, rows, dim] keys and values in `slots`; layers arrive in order."""
         if layer == len(self._layers):
             self._shapes += (PlaneShape.of(keys), PlaneShape.of(values))
             self._stack_of += (len(self._stacks), len(self._stacks) + 1)
             self._make_stacks()
         stored = self._layers[layer]
-        stored.keys.index_copy_(1, slots, keys)
-        stored.values.index_copy_(1, slots, values)
+        if isinstance(slots, slice):
+            stored.keys[:, slots] = keys
+            stored.values[:, slots] = values
+        else:
+            stored.keys.index_copy_(1, slots, keys)
+            stored.values.index_copy_(1, slots, values)
         return stored
 
     def begin_with(self, source: "SessionKv", num_slots: int) -> None:

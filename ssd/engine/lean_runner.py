@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from ssd.core.ids import KvId
 from ssd.core.rows import RowGroup
-from ssd.engine.attention import AttentionRule
+from ssd.engine.attention_rule import AttentionRule
 from ssd.engine.kv_store import KvStore
 from ssd.engine.projection import Projection
 from ssd.engine.rope_table import RopeTable, rotate
@@ -58,7 +58,8 @@ class LeanRunner:
         rows = functional.embedding(batch.token_ids, self._embeddings)  # [rows, hidden]
         for index, layer in enumerate(self._layers):
             rows = layer.run(index, rows, batch, cosines, sines)
-        logits = self._head(self._norm(rows[batch.wanted]))
+        wanted = rows if batch.wants_all else rows[batch.wanted]
+        logits = self._head(self._norm(wanted))
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def copy(self, source: KvId, target: KvId, num_slots: int) -> None:
@@ -80,6 +81,8 @@ class _Norm:
         return cls(module.weight.detach(), module.variance_epsilon)
 
     def __call__(self, rows: Tensor) -> Tensor:
+        if rows.dtype is torch.float32 and self.weight.ndim == 1:
+            return functional.rms_norm(rows, rows.shape[-1:], self.weight, self.epsilon)
         if rows.dtype is not torch.float64:
             return functional.rms_norm(rows, rows.shape[-1:], eps=self.epsilon) * self.weight
         # The library takes this norm in float32 whatever comes in; to equal it, so do we.

@@ -7,6 +7,7 @@ without.
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -47,6 +48,25 @@ def can_prepack(dtype: torch.dtype, device: torch.device) -> bool:
             return torch.equal(packed, layer(rows))
     except (AttributeError, RuntimeError, TypeError):  # no such operator, or not for this CPU
         return False
+
+
+def product(rows: Tensor, others: Tensor) -> Tensor:
+    """[batch, rows, dim] times [batch, others, dim] gives [batch, rows, others]."""
+    if not _multiplies_by_onednn(rows.dtype, rows.device):
+        return torch.matmul(rows, others.transpose(1, 2))
+    # One by one: the operator takes matrices, and is still half again as fast as a batched product.
+    multiply = torch.ops.mkldnn._linear_pointwise
+    return torch.stack(
+        [
+            multiply(some, other, None, "none", [], "")
+            for some, other in zip(rows, others, strict=True)
+        ]
+    )
+
+
+@cache
+def _multiplies_by_onednn(dtype: torch.dtype, device: torch.device) -> bool:
+    return can_prepack(dtype, device)
 
 
 def _pack(weight: Tensor) -> Tensor:

@@ -19,8 +19,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from ssd.core.errors import ModelRefused
 from ssd.core.ids import KvId
 from ssd.core.rows import RowGroup
-from ssd.engine.attention import AttentionRule
 from ssd.engine.attention_adapters import adapt_attention, inputs_of_adapted
+from ssd.engine.attention_rule import AttentionRule
 from ssd.engine.kv_store import KvStore
 from ssd.engine.row_batch import RowBatch
 
