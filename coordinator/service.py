@@ -95,6 +95,7 @@ def _limits(config: SsdConfig) -> TableLimits:
         max_sessions=coordinator.max_sessions,
         max_queue=coordinator.max_queue,
         reopen_s=config.timeouts.reopen_s,
+        resume_s=config.timeouts.resume_s,
     )
 
 

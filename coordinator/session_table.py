@@ -1,15 +1,21 @@
 """The sessions of this coordinator: admitted, placed on a verifier, moved when it is lost.
 
 A session is placed by one operation, `Open` with what is committed and a higher epoch, whatever the
-reason: its start, a lost verifier, a gap in the commits. It only moves between verifiers of equal
-fingerprint, because only those continue the same text.
+reason: its start, a lost verifier, a gap in the commits, a verifier without room. It only moves
+between verifiers of equal fingerprint, because only those continue the same text.
+
+When a stream is cut the verifier may live on with the sessions' KV, so each waits a moment for it:
+if it comes back they are resumed, same epoch; if not, they move. With every heartbeat a verifier
+says what it holds, and where that differs from the books (`ssd.core.ledger`) the books win.
 """
 
 import asyncio
 import bisect
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 import structlog
@@ -19,7 +25,9 @@ from coordinator.request_watch import RequestWatch
 from ssd.core.client_session import Admission, ClientSession, Reconciled
 from ssd.core.errors import (
     Cancelled,
+    Draining,
     NoCapacity,
+    Preempted,
     ProtocolError,
     SessionConflict,
     SsdError,
@@ -27,7 +35,8 @@ from ssd.core.errors import (
     UnknownSession,
 )
 from ssd.core.ids import Epoch, SessionId
-from ssd.core.messages import Close, Commit, Finished, Open, Refused
+from ssd.core.ledger import Ledger, LedgerEntry, Verdict, reconcile
+from ssd.core.messages import Close, Commit, Finished, Open, Refused, Resume
 from ssd.wire.status import error_named
 
 _FULL_RETRY_S = 0.5
@@ -39,8 +48,26 @@ class VerifierSeat(Protocol):
 
     name: str
     fingerprint: str
+    instance_id: str  # of the process: a restarted one has another
 
-    def send(self, orders: Iterable[Open | Close]) -> None: ...
+    @property
+    def num_pings(self) -> int:
+        """Heartbeats sent so far."""
+        ...
+
+    def send(self, orders: Iterable[Open | Resume | Close]) -> None: ...
+
+
+class MoveReason(StrEnum):
+    """Why a session was opened."""
+
+    START = "start"
+    FAILOVER = "failover"  # its verifier was lost
+    GAP = "gap"  # commits were missing
+    LEDGER = "ledger"  # the verifier does not hold it, or holds something else
+    PREEMPTION = "preemption"  # it made room for an older one
+    DRAIN = "drain"  # its verifier takes leave
+    FULL = "full"  # its verifier had no room for it
 
 
 @dataclass(eq=False, slots=True)
@@ -54,6 +81,10 @@ class LiveSession:
     seat: VerifierSeat | None = None
     error: SsdError | None = None
     refused_since: float | None = None  # by full verifiers, on the event loop's clock
+    away_at: str | None = None  # process whose stream was cut, and which may still have its KV
+    may_move: bool = True  # it has waited long enough for that
+    opened_at_ping: int = 0  # a ledger for a later heartbeat must know of it
+    move_reason: MoveReason = MoveReason.START
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     text: OutputText | None = None  # who only counts tokens needs no text
 
@@ -64,11 +95,13 @@ class LiveSession:
 
 @dataclass(frozen=True, slots=True)
 class TableLimits:
-    """Sessions that run at once, requests that may wait for one, seconds without a verifier."""
+    """Sessions that run at once, requests that may wait for one, seconds without a verifier, and
+    of those the seconds that are spent on waiting for the one that was lost."""
 
     max_sessions: int
     max_queue: int
     reopen_s: float
+    resume_s: float
 
 
 class SessionTable:
@@ -84,6 +117,7 @@ class SessionTable:
         self.seats: list[VerifierSeat] = []
         self.seats_changed = asyncio.Event()
         self.num_stale = 0
+        self.moves: Counter[MoveReason] = Counter()
         self._limits = limits
         self._epoch_floor = Epoch(epoch_floor)
         self._num_running = 0
@@ -147,15 +181,19 @@ class SessionTable:
         live.fail(Cancelled("cancelled by request"))
 
     def add_seat(self, seat: VerifierSeat) -> None:
-        """A verifier can take sessions; those that wait for one of its kind get it."""
+        """A verifier can take sessions: its own are resumed, others that wait are opened."""
         self.seats.append(seat)
         self.seats_changed.set()
         for live in self.sessions.values():
-            if live.is_running and live.seat is None and not live.books.is_finished:
+            if not live.is_running or live.seat is not None or live.books.is_finished:
+                continue
+            if live.away_at == seat.instance_id:
+                self._resume(live, seat)
+            elif live.may_move:
                 self._place(live)
 
     def remove_seat(self, seat: VerifierSeat) -> None:
-        """A verifier is gone; its sessions move."""
+        """The stream to a verifier is gone, and perhaps the verifier with it."""
         if seat not in self.seats:
             return
         self.seats.remove(seat)
@@ -163,7 +201,19 @@ class SessionTable:
         for live in self.sessions.values():
             if live.seat is seat:
                 live.seat = None
-                self._place(live)
+                live.move_reason = MoveReason.FAILOVER
+                self._wait_for_return(live, seat.instance_id)
+
+    def compare(self, seat: VerifierSeat, ledger: Ledger) -> None:
+        """Hold what a verifier says it has against the books."""
+        held = {each.session_id: each for each in ledger.entries}
+        here = [live for live in self.sessions.values() if live.seat is seat]
+        for live in here:
+            entry = held.pop(live.books.admission.session_id, None)
+            if live.opened_at_ping < ledger.number and not live.books.is_finished:
+                self._follow(live, reconcile(live.books.standing, entry))
+        for entry in held.values():
+            self._close_stray(seat, entry)
 
     def take(self, message: Commit | Finished | Refused) -> None:
         """Book what a verifier reports."""
@@ -216,8 +266,23 @@ class SessionTable:
                 self.num_stale += 1
             case Reconciled.OPEN:
                 log.warning("commits missing, opened anew", session_id=message.session_id)
-                self._leave_seat(live)
-                self._place(live)
+                self._move(live, MoveReason.GAP)
+
+    def _follow(self, live: LiveSession, verdict: Verdict) -> None:
+        match verdict:
+            case Verdict.RESUME:
+                assert live.seat is not None
+                live.seat.send([live.books.resume()])
+            case Verdict.OPEN:
+                session_id = live.books.admission.session_id
+                log.warning("verifier and books differ, opened anew", session_id=session_id)
+                self._move(live, MoveReason.LEDGER)
+
+    def _close_stray(self, seat: VerifierSeat, entry: LedgerEntry) -> None:
+        """What a verifier holds and should not; a session in the instant of its end is none."""
+        live = self.sessions.get(entry.session_id)
+        if live is None or live.seat is not None or live.away_at != seat.instance_id:
+            seat.send([Close(entry.session_id, entry.epoch)])
 
     def _read(self, live: LiveSession) -> None:
         """Turn what was committed into text, and end the session where a stop string does."""
@@ -231,38 +296,92 @@ class SessionTable:
             text.finish()
 
     def _take_refusal(self, live: LiveSession, message: Refused) -> None:
-        """Fail, unless it is a session in mid-text that a full verifier may take in a moment."""
+        """Go on elsewhere or later where that is possible, else fail."""
         loop = asyncio.get_running_loop()
         since = loop.time() if live.refused_since is None else live.refused_since
         may_wait = loop.time() - since < self._limits.reopen_s
-        if message.kind == NoCapacity.__name__ and live.books.output_len and may_wait:
-            live.refused_since = since
-            live.seat = None
-            loop.call_later(_FULL_RETRY_S, self._place_if_waiting, live)
-        else:
+        reason = _REASONS.get(message.kind)
+        is_new = reason is MoveReason.FULL and not live.books.output_len
+        if live.move_reason is MoveReason.PREEMPTION:  # it was in, and its turn comes again
+            is_new, may_wait = False, True
+        if reason is None or is_new or not may_wait:
             live.fail(error_named(message.kind, message.message))
+        elif reason is MoveReason.LEDGER:  # it was to be resumed and is not there any more
+            live.seat = None
+            live.move_reason = MoveReason.FAILOVER
+            self._place(live)
+        else:
+            self._move_when_there_is_room(live, reason)
+            live.refused_since = since
+
+    def _move_when_there_is_room(self, live: LiveSession, reason: MoveReason) -> None:
+        """At once if another verifier is there, else ask again in a moment."""
+        refusing, live.seat = live.seat, None
+        if live.move_reason is not MoveReason.PREEMPTION:
+            live.move_reason = reason
+        if any(self._is_fit(seat, live) and seat is not refusing for seat in self.seats):
+            self._place(live, but=refusing)
+        else:
+            asyncio.get_running_loop().call_later(_FULL_RETRY_S, self._place_if_waiting, live)
+
+    def _wait_for_return(self, live: LiveSession, instance_id: str) -> None:
+        """Give a verifier whose stream was cut a moment to come back before its session moves."""
+        live.changed.set()
+        if self._limits.resume_s <= 0:
+            self._place(live)
+            return
+        live.away_at, live.may_move = instance_id, False
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._limits.resume_s, self._stop_waiting, live, live.books.epoch)
+
+    def _stop_waiting(self, live: LiveSession, epoch: Epoch) -> None:
+        if live.books.epoch == epoch and live.seat is None:
+            live.may_move = True
+            self._place_if_waiting(live)
+
+    def _resume(self, live: LiveSession, seat: VerifierSeat) -> None:
+        """Go on where the stream was cut, same epoch."""
+        if live.books.settle_locally() is not None:
+            live.changed.set()
+            return
+        live.seat, live.away_at = seat, None
+        live.opened_at_ping = seat.num_pings
+        seat.send([live.books.resume()])
+        live.changed.set()
 
     def _place_if_waiting(self, live: LiveSession) -> None:
         session_id = live.books.admission.session_id
-        if self.sessions.get(session_id) is live and live.seat is None and live.error is None:
+        is_here = self.sessions.get(session_id) is live
+        if is_here and live.seat is None and live.error is None and not live.books.is_finished:
             self._place(live)
 
-    def _place(self, live: LiveSession) -> None:
+    def _move(self, live: LiveSession, reason: MoveReason) -> None:
+        """Close the session where it is and open it where it is best now."""
+        self._leave_seat(live)
+        live.move_reason = reason
+        self._place(live)
+
+    def _place(self, live: LiveSession, *, but: VerifierSeat | None = None) -> None:
         """Open the session on the least busy verifier of its kind, or leave it waiting for one."""
         if live.books.settle_locally() is not None:
             self._read(live)
             live.changed.set()
             return
-        seats = [seat for seat in self.seats if seat.fingerprint == live.fingerprint]
+        seats = [seat for seat in self.seats if self._is_fit(seat, live) and seat is not but]
         load = {id(seat): 0 for seat in seats}
         for other in self.sessions.values():
             if other.seat is not None and id(other.seat) in load:
                 load[id(other.seat)] += 1
-        opening = live.books.open()
         live.seat = min(seats, key=lambda seat: load[id(seat)], default=None)
         if live.seat is not None:
-            live.seat.send([opening])
+            live.away_at = None
+            live.opened_at_ping = live.seat.num_pings
+            self.moves[live.move_reason] += 1
+            live.seat.send([live.books.open(above=self._epoch_floor)])
         live.changed.set()
+
+    def _is_fit(self, seat: VerifierSeat, live: LiveSession) -> bool:
+        return seat.fingerprint == live.fingerprint
 
     def _leave_seat(self, live: LiveSession) -> None:
         if live.seat is not None and not live.books.is_finished:
@@ -302,3 +421,12 @@ class SessionTable:
 
 def _priority(live: LiveSession) -> int:
     return live.books.admission.priority
+
+
+_REASONS = {
+    NoCapacity.__name__: MoveReason.FULL,
+    Preempted.__name__: MoveReason.PREEMPTION,
+    Draining.__name__: MoveReason.DRAIN,
+    UnknownSession.__name__: MoveReason.LEDGER,
+}
+"""What a refusal means for a session that can go on elsewhere, or there later."""

@@ -11,7 +11,8 @@ from coordinator.served_model import ServedModel
 from coordinator.session_table import SessionTable
 from coordinator.text_codec import TextCodec
 from ssd.core.errors import ProtocolError
-from ssd.core.messages import Close, Commit, Finished, Open, Refused
+from ssd.core.ledger import Ledger
+from ssd.core.messages import Close, Commit, Finished, Open, Refused, Resume
 from ssd.v1 import common_pb2, registry_pb2, verifier_pb2, verifier_pb2_grpc
 from ssd.wire.channels import open_channel
 from ssd.wire.dialed_stream import DialedStream, StreamKind, StreamTimeouts
@@ -54,6 +55,7 @@ class VerifierLink:
         self.name = worker.name
         self.worker = worker
         self.fingerprint = ""
+        self.instance_id = worker.hello.instance_id
         self.model: ServedModel | None = None
         self.reason = "connecting"
         self._table = table
@@ -71,7 +73,11 @@ class VerifierLink:
     def is_attached(self) -> bool:
         return self.stream.is_attached
 
-    def send(self, orders: Iterable[Open | Close]) -> None:
+    @property
+    def num_pings(self) -> int:
+        return self.stream.num_pings
+
+    def send(self, orders: Iterable[Open | Resume | Close]) -> None:
         self.stream.send(orders)
 
     def assign_drafters(self, addresses: Iterable[str]) -> None:
@@ -98,6 +104,8 @@ class VerifierLink:
     def received(self, report: VerifierReport) -> None:
         if isinstance(report, Commit | Finished | Refused):
             self._table.take(report)
+        elif isinstance(report, Ledger):
+            self._table.compare(self, report)
 
     def lost(self, reason: str) -> None:
         if not self.reason:

@@ -39,7 +39,9 @@ class DrafterService:
         self.machine = DrafterMachine(state, draft.runner, vocab_size=draft.vocab_size)
         vocabulary = draft.vocabulary
         special_ids = sorted(vocabulary.special_ids) if vocabulary is not None else []
-        self.servicer = DrafterServicer(self.machine, me, special_ids)
+        self.servicer = DrafterServicer(
+            self.machine, me, special_ids, lease_s=config.timeouts.lease_s
+        )
         self.engine: EngineThread[Output] = EngineThread(
             "drafter-engine",
             self.machine,

@@ -42,7 +42,12 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
     """All streams of one drafter; everything but `deliver` runs on the event loop."""
 
     def __init__(
-        self, machine: DrafterMachine, me: Capabilities, special_token_ids: Sequence[int]
+        self,
+        machine: DrafterMachine,
+        me: Capabilities,
+        special_token_ids: Sequence[int],
+        *,
+        lease_s: float,
     ) -> None:
         self.engine: EngineThread[Output]
         self.metrics: DrafterMetrics
@@ -50,6 +55,7 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
         self._machine = machine
         self._me = me
         self._special_token_ids = tuple(special_token_ids)
+        self._lease_s = lease_s
         self._numbers = itertools.count(1)
         self._outboxes: dict[str, Outbox[DrafterReport]] = {}
         self._loop = asyncio.get_running_loop()
@@ -77,6 +83,7 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
                 outbox,
                 take=lambda request: self._take_request(peer, request),
                 encode=encode_drafter_reports,
+                silent_limit_s=self._lease_s,
             )
         finally:
             del self._outboxes[peer]

@@ -35,7 +35,9 @@ class VerifierService:
     ) -> None:
         cost = CostModel(measure_forwards(target.runner, context_len=target.context_len))
         self.machine = VerifierMachine(Verifier(_limits(config, target), cost), target.runner)
-        self.servicer = VerifierServicer(self.machine, me, tokenizer_json(target))
+        self.servicer = VerifierServicer(
+            self.machine, me, tokenizer_json(target), lease_s=config.timeouts.lease_s
+        )
         self.servicer.chat = chat_format(config, target)
         self.engine: EngineThread[Output] = EngineThread(
             "verifier-engine",

@@ -1,7 +1,8 @@
 """The verifier's end of `Serve`: decode, post to the engine, encode.
 
-A stream is one coordinator, which owns the sessions it opened: when the stream ends they end here,
-and the coordinator opens them again from its books, here or elsewhere. Several coordinators may
+A stream is one coordinator, which owns the sessions it opened. When the stream ends they stand
+still, with their KV: a coordinator that comes back within the lease goes on with them, also when it
+was restarted meanwhile, and one that does not has lost them here. Several coordinators may
 share a verifier and know nothing of each other's request ids, so inside this process, and to the
 drafters, a session is named by its coordinator and its id together.
 """
@@ -19,7 +20,7 @@ import structlog
 from ssd.core.errors import ProtocolError
 from ssd.core.ids import Epoch, SessionId
 from ssd.core.ledger import Ledger
-from ssd.core.messages import Close, Open, Refused
+from ssd.core.messages import Close, Open, Refused, Resume
 from ssd.core.verifier import Output, ToCoordinator, ToDrafter
 from ssd.engine.engine_thread import EngineThread
 from ssd.telemetry.verifier_metrics import VerifierMetrics
@@ -61,7 +62,9 @@ class _Stream:
 class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
     """All streams of one verifier; everything but `deliver` runs on the event loop."""
 
-    def __init__(self, machine: VerifierMachine, me: Capabilities, tokenizer_json: str) -> None:
+    def __init__(
+        self, machine: VerifierMachine, me: Capabilities, tokenizer_json: str, *, lease_s: float
+    ) -> None:
         self.engine: EngineThread[Output]
         self.links: DrafterLinks
         self.metrics: VerifierMetrics
@@ -70,9 +73,11 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         self._me = me
         self._tokenizer_json = tokenizer_json
         self.chat = ChatFormat()
+        self._lease_s = lease_s
         self._numbers = itertools.count(1)
         self._streams: dict[str, _Stream] = {}
         self._names: dict[str, str] = {}  # of coordinators that said who they are
+        self._leases: dict[str, asyncio.TimerHandle] = {}  # of coordinators that are away
         self._loop = asyncio.get_running_loop()
 
     def deliver(self, outputs: list[Output]) -> None:
@@ -92,6 +97,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
                 stream.outbox,
                 take=lambda request: self._take_request(stream, request),
                 encode=encode_verifier_reports,
+                silent_limit_s=self._lease_s,
             )
         finally:
             self._leave(stream)
@@ -145,6 +151,9 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
                 opening = replace(order, session_id=owned(order.session_id, owner))
                 self.metrics.opened(opening)
                 self.engine.post(lambda: core.open(opening, owner=owner))
+            case Resume():
+                resuming = replace(order, session_id=owned(order.session_id, owner))
+                self.engine.post(lambda: core.resume(resuming, owner=owner))
             case Close():
                 closing = replace(order, session_id=owned(order.session_id, owner))
                 self.metrics.closed(closing)
@@ -184,6 +193,9 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         self._streams[stream.owner] = stream
         if earlier is not None:  # its end was not noticed yet
             earlier.outbox.close()
+            self.engine.post(lambda: self._machine.core.owner_away(stream.owner))
+        if (lease := self._leases.pop(stream.owner, None)) is not None:
+            lease.cancel()
         log.info("coordinator attached", owner=stream.owner)
 
     def _leave(self, stream: _Stream) -> None:
@@ -191,10 +203,20 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         if self._streams.get(owner) is not stream:
             return  # a later stream of the same coordinator goes on with its sessions
         del self._streams[owner]
+        log.info("coordinator left", owner=owner)
+        if owner not in self._names.values():  # without a name it cannot come back
+            self._forget(owner)
+            return
+        self.engine.post(lambda: self._machine.core.owner_away(owner))
+        self._leases[owner] = self._loop.call_later(self._lease_s, self._forget, owner)
+
+    def _forget(self, owner: str) -> None:
+        """A coordinator is gone for good, and everything here that was its own."""
+        if self._leases.pop(owner, None) is not None:
+            log.warning("coordinator did not come back", owner=owner, lease_s=self._lease_s)
         self._names = {each: name for each, name in self._names.items() if name != owner}
         self.links.forget(owner)
         self.engine.post(lambda: self._machine.core.owner_lost(owner))
-        log.info("coordinator left", owner=owner)
 
     def _route(self, outputs: list[Output]) -> None:
         """Drafters first: they can use the time. One wire message per round and stream."""

@@ -190,6 +190,12 @@ class TimeoutsSection(Section):
     """Seconds that an engine with work may stand still before its process ends itself."""
     connect_s: Seconds = 5.0
     """Seconds that a connection to a peer may take."""
+    # Longer than a restart of the other end takes, and short enough not to waste its KV.
+    lease_s: Seconds = 10.0
+    """Seconds that a worker keeps the KV of a coordinator or verifier it hears nothing from."""
+    # A cut connection is dialed again in a tenth of this.
+    resume_s: Seconds = 0.3
+    """Seconds that a session waits for its own verifier before it is moved to another."""
     reopen_s: Seconds = 30.0
     """Seconds that a session waits for a verifier that can go on with it."""
     # Kubernetes kills a pod after 30 s unless told otherwise.
@@ -201,6 +207,11 @@ class TimeoutsSection(Section):
         if self.peer_dead_s <= self.heartbeat_s:
             raise ValueError(
                 f"timeouts.peer_dead_s ({self.peer_dead_s:g}) must be greater than"
+                f" timeouts.heartbeat_s ({self.heartbeat_s:g})"
+            )
+        if self.lease_s <= self.heartbeat_s:
+            raise ValueError(
+                f"timeouts.lease_s ({self.lease_s:g}) must be greater than"
                 f" timeouts.heartbeat_s ({self.heartbeat_s:g})"
             )
         return self

@@ -8,19 +8,23 @@ The books are ahead of every client (commit before emit) and never change afterw
 part is rebuilt from them by one operation: `open` with the committed output and a higher epoch.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ssd.core.errors import ProtocolError
 from ssd.core.ids import Epoch, SessionId
 from ssd.core.keys import extend_key, key_of
+from ssd.core.ledger import Standing
 from ssd.core.logprobs import LogprobsWanted, TokenLogprobs
-from ssd.core.messages import Commit, Finished, FinishReason, Open
+from ssd.core.messages import Commit, Finished, FinishReason, Open, Resume
 from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan, RoundRecord
 from ssd.core.sampling_params import SamplingParams
 from ssd.core.speculation_limits import SpeculationLimits
 from ssd.core.stop_rules import StopRules
+
+FIRST_EPOCH = Epoch(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +89,34 @@ class ClientSession:
     def is_finished(self) -> bool:
         return self.finish_reason is not None
 
-    def open(self) -> Open:
-        """The order that starts the session, or moves it: all that is committed, a newer epoch."""
-        self.epoch = Epoch(self.epoch + 1)
+    @classmethod
+    def restored(
+        cls,
+        admission: Admission,
+        *,
+        epoch: Epoch,
+        output_token_ids: Sequence[int],
+        finish_reason: FinishReason | None,
+    ) -> "ClientSession":
+        """The books as a journal kept them; the figures of earlier rounds are lost."""
+        session = cls(admission)
+        session.epoch = epoch
+        for token_id in output_token_ids:
+            session._append(token_id)
+        session.finish_reason = finish_reason
+        return session
+
+    @property
+    def standing(self) -> Standing:
+        """What the verifier that runs the session should say of it."""
+        return Standing(self.epoch, self.committed_len, self._key)
+
+    def open(self, *, above: Epoch = FIRST_EPOCH) -> Open:
+        """The order that starts the session, or moves it: all that is committed, a newer epoch.
+
+        The epoch is also newer than `above`: after a restart the last ones used may be forgotten.
+        """
+        self.epoch = Epoch(max(self.epoch, above) + 1)
         return Open(
             session_id=self.admission.session_id,
             epoch=self.epoch,
@@ -114,8 +143,7 @@ class ClientSession:
             return Reconciled.OPEN
         self._check_repeated(message, known)
         for token_id in message.token_ids[known:]:
-            self._token_ids.append(token_id)
-            self._key = extend_key(self._key, token_id)
+            self._append(token_id)
         self.logprobs += message.logprobs[known:]
         self.prompt_logprobs = self.prompt_logprobs or message.prompt_logprobs
         if message.record is not None and known == 0:
@@ -146,6 +174,14 @@ class ClientSession:
         elif self.committed_len >= self.admission.max_len:
             self.finish_reason = FinishReason.LENGTH
         return self.finish_reason
+
+    def resume(self) -> Resume:
+        """The order that goes on with a session which a verifier still has, same epoch."""
+        return Resume(self.admission.session_id, self.epoch, self.committed_len)
+
+    def _append(self, token_id: int) -> None:
+        self._token_ids.append(token_id)
+        self._key = extend_key(self._key, token_id)
 
     def _check_repeated(self, message: Commit, known: int) -> None:
         start = message.base_len

@@ -5,8 +5,10 @@ SsdError
 ├── UnknownSession      no session of that id here                   NOT_FOUND
 ├── SessionConflict     the id is taken by another request           ALREADY_EXISTS
 ├── NoCapacity          admission found no room                      RESOURCE_EXHAUSTED
+│   └── Preempted       it made room for an older session; goes on   (not for clients)
 ├── Cancelled           the client called Cancel                     CANCELLED
 ├── Unavailable         no peer that could do it now                 UNAVAILABLE
+│   └── Draining        the worker takes leave; others may take it   (not for clients)
 ├── ConfigError         the operator asked for something we refuse   exit code 2
 │   └── ModelRefused    a model that can't be served exactly
 └── ProtocolError       a peer sent something that makes no sense    dropped and counted
@@ -41,12 +43,20 @@ class NoCapacity(SsdError):
         self.retry_s = retry_s
 
 
+class Preempted(NoCapacity):
+    """The session made room for an older one; it is opened again when there is room."""
+
+
 class Cancelled(SsdError):
     """The client ended the request."""
 
 
 class Unavailable(SsdError):
     """No worker can take the request now; trying later may help."""
+
+
+class Draining(Unavailable):
+    """The worker is about to leave; its sessions go on at another."""
 
 
 class ConfigError(SsdError):

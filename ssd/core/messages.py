@@ -45,6 +45,16 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
+class Resume:
+    """Go on with a session that still stands, after the stream was cut: the books have `have_len`
+    tokens. What does not stand as it should is refused as an UnknownSession, and opened anew."""
+
+    session_id: SessionId
+    epoch: Epoch
+    have_len: int
+
+
+@dataclass(frozen=True, slots=True)
 class Close:
     """Forget a session and free its KV."""
 

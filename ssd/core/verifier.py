@@ -1,6 +1,6 @@
 """The verifier's state machine: sessions and drafts come in, rounds to run and commits go out.
 
-The shell feeds events (`open`, `close`, `grow`, `drafter_attached`, `drafter_lost`, `owner_lost`)
+The shell feeds events (`open`, `resume`, `close`, `grow`, `drafter_attached`, `drafter_lost`, ...)
 and passes on the outputs each returns. Whenever the device is free it asks `next_action(now)`: a
 `Round` to run, after which it calls `round_done`, or an `Idle` until a time or the next event.
 
@@ -13,12 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ssd.core.edge_rates import EdgeRates
-from ssd.core.errors import InvalidRequest, NoCapacity, SsdError
+from ssd.core.errors import InvalidRequest, NoCapacity, SsdError, UnknownSession
 from ssd.core.expansion import Expansion
 from ssd.core.ids import Epoch, KvId, SessionId
+from ssd.core.keys import key_of
 from ssd.core.launch import DrafterPace, Patience
 from ssd.core.ledger import Ledger, LedgerEntry
-from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused
+from ssd.core.logprobs import LogprobsWanted
+from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused, Resume
 from ssd.core.mode import Mode
 from ssd.core.price import CostModel, Price
 from ssd.core.read_off import PlannedTree, read_off
@@ -170,6 +172,37 @@ class Verifier:
             return []
         return self._drop(message.session_id)
 
+    def resume(self, message: Resume, *, owner: str) -> list[Output]:
+        """A coordinator is back and goes on with a session; what it missed is said again."""
+        session = self.sessions.get(message.session_id)
+        if (
+            session is None
+            or session.opening.epoch != message.epoch
+            or not session.opening.prompt_len <= message.have_len <= session.committed_len
+        ):
+            words = f"session {message.session_id} does not stand here at epoch {message.epoch}"
+            refusal = Refused(message.session_id, message.epoch, UnknownSession.__name__, words)
+            return [ToCoordinator(owner, refusal)]
+        missed = tuple(session.token_ids[message.have_len :])
+        if missed and session.opening.logprobs != LogprobsWanted():
+            # What was said once is not kept: from the books it is all computed again.
+            words = f"log-probabilities of session {message.session_id} were lost on their way"
+            refusal = Refused(message.session_id, message.epoch, UnknownSession.__name__, words)
+            return [ToCoordinator(owner, refusal)]
+        session.is_paused = False
+        if not missed:
+            return []
+        base_key = key_of(session.token_ids[: message.have_len])
+        commit = Commit(message.session_id, message.epoch, message.have_len, base_key, missed)
+        return [ToCoordinator(owner, commit)]
+
+    def owner_away(self, owner: str) -> list[Output]:
+        """A coordinator's stream was cut: its sessions stand still, with their KV, until it
+        resumes them or `owner_lost` says that it did not come back."""
+        for session in self.sessions.values():
+            session.is_paused |= session.owner == owner
+        return []
+
     def owner_lost(self, owner: str) -> list[Output]:
         """A coordinator is gone: its sessions end here; it opens them again when it is back."""
         orphans = [name for name, each in self.sessions.items() if each.owner == owner]
@@ -256,14 +289,15 @@ class Verifier:
 
     def next_action(self, now: float) -> Round | Idle:
         """The next forward, unless there is nothing to do or waiting for drafts pays."""
-        if not self.sessions:
+        if not self.has_work:
             self._ready_s = None
             return Idle(None)
         if self._ready_s is None:
             self._ready_s = now
-        decoding = [each for each in self.sessions.values() if not each.is_prefilling]
+        running = self._running
+        decoding = [each for each in running if not each.is_prefilling]
         planned = self._plan(decoding)
-        if len(decoding) == len(self.sessions):  # a queued prefill chunk never waits for drafts
+        if len(decoding) == len(running):  # a queued prefill chunk never waits for drafts
             until = self._wait_until(planned, now)
             if until is not None:
                 return Idle(until)
@@ -307,7 +341,7 @@ class Verifier:
     @property
     def has_work(self) -> bool:
         """Whether rounds must come."""
-        return bool(self.sessions)
+        return any(not session.is_paused for session in self.sessions.values())
 
     @property
     def num_reserved_slots(self) -> int:
@@ -315,6 +349,10 @@ class Verifier:
         return sum(session.slots.capacity for session in self.sessions.values())
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _running(self) -> list[VerifierSession]:
+        return [session for session in self.sessions.values() if not session.is_paused]
 
     @property
     def _tree_slots(self) -> int:
@@ -398,7 +436,7 @@ class Verifier:
 
     def _tree_budget(self) -> int:
         """Rows for roots and trees; half the budget is kept for prefill while any is queued."""
-        is_prefilling = any(session.is_prefilling for session in self.sessions.values())
+        is_prefilling = any(session.is_prefilling for session in self._running)
         return self.limits.max_rows // 2 if is_prefilling else self.limits.max_rows
 
     def _wait_until(
@@ -443,7 +481,7 @@ class Verifier:
         """Pack the trees and, in what is left of the row budget, prefill chunks."""
         shares = [Share(each, each.tree_rows(plan.tree), plan) for each, plan in planned]
         room = self.limits.max_rows - sum(len(share.rows.token_ids) for share in shares)
-        for session in self.sessions.values():
+        for session in self._running:
             if session.is_prefilling and room > 0:
                 rows = session.prefill_rows(room)
                 room -= len(rows.token_ids)

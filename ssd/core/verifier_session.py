@@ -52,6 +52,7 @@ class VerifierSession:
         self.missing_at: set[str] = set()  # those of them whose last ledger left it out
         self.is_unheard = False  # waited for in vain; nothing came since
         self.last_round = 0
+        self.is_paused = False  # its coordinator is away
         self.exhausted_len = 0  # the drafter has nothing more for the text of this length
 
     @property

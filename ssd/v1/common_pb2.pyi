@@ -165,6 +165,16 @@ class Open(_message.Message):
     logprobs: LogprobsWanted
     def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., prompt_len: _Optional[int] = ..., max_len: _Optional[int] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., mode: _Optional[_Union[Mode, str]] = ..., speculation: _Optional[_Union[SpeculationLimits, _Mapping]] = ..., logprobs: _Optional[_Union[LogprobsWanted, _Mapping]] = ...) -> None: ...
 
+class Resume(_message.Message):
+    __slots__ = ("session_id", "epoch", "have_len")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    HAVE_LEN_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    epoch: int
+    have_len: int
+    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., have_len: _Optional[int] = ...) -> None: ...
+
 class Close(_message.Message):
     __slots__ = ("session_id", "epoch")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]

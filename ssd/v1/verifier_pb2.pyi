@@ -30,18 +30,20 @@ class ServeRequest(_message.Message):
     def __init__(self, orders: _Optional[_Iterable[_Union[VerifierOrder, _Mapping]]] = ...) -> None: ...
 
 class VerifierOrder(_message.Message):
-    __slots__ = ("hello", "open", "close", "assign_drafters", "ping")
+    __slots__ = ("hello", "open", "close", "assign_drafters", "ping", "resume")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     OPEN_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
     ASSIGN_DRAFTERS_FIELD_NUMBER: _ClassVar[int]
     PING_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
     hello: _common_pb2.Hello
     open: _common_pb2.Open
     close: _common_pb2.Close
     assign_drafters: AssignDrafters
     ping: _common_pb2.Ping
-    def __init__(self, hello: _Optional[_Union[_common_pb2.Hello, _Mapping]] = ..., open: _Optional[_Union[_common_pb2.Open, _Mapping]] = ..., close: _Optional[_Union[_common_pb2.Close, _Mapping]] = ..., assign_drafters: _Optional[_Union[AssignDrafters, _Mapping]] = ..., ping: _Optional[_Union[_common_pb2.Ping, _Mapping]] = ...) -> None: ...
+    resume: _common_pb2.Resume
+    def __init__(self, hello: _Optional[_Union[_common_pb2.Hello, _Mapping]] = ..., open: _Optional[_Union[_common_pb2.Open, _Mapping]] = ..., close: _Optional[_Union[_common_pb2.Close, _Mapping]] = ..., assign_drafters: _Optional[_Union[AssignDrafters, _Mapping]] = ..., ping: _Optional[_Union[_common_pb2.Ping, _Mapping]] = ..., resume: _Optional[_Union[_common_pb2.Resume, _Mapping]] = ...) -> None: ...
 
 class AssignDrafters(_message.Message):
     __slots__ = ("addresses",)

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
-from ssd.core.errors import NoCapacity, ProtocolError, SsdError
+from ssd.core.errors import NoCapacity, ProtocolError, SsdError, Unavailable
 from ssd.wire.outbox import Outbox
+from ssd.wire.silence import wait_for_silence
 from ssd.wire.status import status_code
 
 
@@ -16,31 +17,43 @@ async def run_accepted(
     *,
     take: Callable[[Any], None],
     encode: Callable[[Iterable[Any]], Any],
+    silent_limit_s: float,
 ) -> None:
     """Hand every request to `take` and write what the outbox collects, until the peer leaves.
 
-    A peer that `take` refuses with a ProtocolError, or that reads too slowly, is told so.
+    A peer that `take` refuses with a ProtocolError, that reads too slowly, or that is silent for
+    `silent_limit_s`, its heartbeats included, is told so.
     """
     refusal: SsdError | None = None
+    heard = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
-        reader = tasks.create_task(_read(requests, take))
+        reader = tasks.create_task(_read(requests, take, heard))
         writer = tasks.create_task(_write(context, outbox, encode))
-        await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
-        if not reader.done():  # somebody closed the outbox
-            reader.cancel()
+        silence = tasks.create_task(wait_for_silence(heard, silent_limit_s))
+        await asyncio.wait({reader, writer, silence}, return_when=asyncio.FIRST_COMPLETED)
+        if reader.done():
+            if not reader.cancelled() and (refusal := reader.result()) is not None:
+                outbox.close()  # a status may follow only when all writes have ended
+            else:
+                writer.cancel()
+        elif writer.done():  # somebody closed the outbox
             refusal = NoCapacity("more reports wait than the peer may leave unread")
-        elif not reader.cancelled() and (refusal := reader.result()) is not None:
-            outbox.close()  # a status may follow only when all writes have ended
         else:
-            writer.cancel()
+            refusal = Unavailable(f"nothing was heard from the peer for {silent_limit_s:g} s")
+            outbox.close()
+        reader.cancel()
+        silence.cancel()
     if refusal is not None:
         await context.abort(status_code(refusal), str(refusal))
 
 
-async def _read(requests: AsyncIterator[Any], take: Callable[[Any], None]) -> ProtocolError | None:
+async def _read(
+    requests: AsyncIterator[Any], take: Callable[[Any], None], heard: asyncio.Event
+) -> ProtocolError | None:
     """Why the peer is refused; None when it left."""
     try:
         async for request in requests:
+            heard.set()
             take(request)
     except ProtocolError as error:
         return error

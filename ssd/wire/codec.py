@@ -20,6 +20,7 @@ from ssd.core.messages import (
     Open,
     Rates,
     Refused,
+    Resume,
 )
 from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord, WhyPlain
@@ -122,6 +123,16 @@ def encode_close(message: Close) -> common_pb2.Close:
 
 def decode_close(message: common_pb2.Close) -> Close:
     return Close(SessionId(message.session_id), Epoch(message.epoch))
+
+
+def encode_resume(message: Resume) -> common_pb2.Resume:
+    return common_pb2.Resume(
+        session_id=message.session_id, epoch=message.epoch, have_len=message.have_len
+    )
+
+
+def decode_resume(message: common_pb2.Resume) -> Resume:
+    return Resume(SessionId(message.session_id), Epoch(message.epoch), message.have_len)
 
 
 def encode_commit(message: Commit) -> common_pb2.Commit:

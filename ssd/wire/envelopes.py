@@ -7,7 +7,7 @@ version does not know are skipped, so that versions can mix.
 from collections.abc import Iterable
 
 from ssd.core.ledger import Ledger
-from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused
+from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused, Resume
 from ssd.v1 import common_pb2, drafter_pb2, verifier_pb2
 from ssd.wire import codec
 
@@ -18,7 +18,7 @@ AssignDrafters = verifier_pb2.AssignDrafters
 
 DrafterOrder = Hello | Open | Commit | Close | Rates | Ping
 DrafterReport = Hello | Grow | Need | Refused | Pong | Ledger
-VerifierOrder = Hello | Open | Close | AssignDrafters | Ping
+VerifierOrder = Hello | Open | Resume | Close | AssignDrafters | Ping
 VerifierReport = Hello | Commit | Finished | Refused | Pong | Ledger
 
 
@@ -83,6 +83,8 @@ def decode_verifier_order(message: verifier_pb2.VerifierOrder) -> VerifierOrder 
             return message.hello
         case "open":
             return codec.decode_open(message.open)
+        case "resume":
+            return codec.decode_resume(message.resume)
         case "close":
             return codec.decode_close(message.close)
         case "assign_drafters":
@@ -148,6 +150,8 @@ def _verifier_order(order: VerifierOrder) -> verifier_pb2.VerifierOrder:
     match order:
         case Open():
             return verifier_pb2.VerifierOrder(open=codec.encode_open(order))
+        case Resume():
+            return verifier_pb2.VerifierOrder(resume=codec.encode_resume(order))
         case Close():
             return verifier_pb2.VerifierOrder(close=codec.encode_close(order))
         case AssignDrafters():

@@ -25,7 +25,9 @@ _CODES: dict[type[errors.SsdError], grpc.StatusCode] = {
     errors.ProtocolError: grpc.StatusCode.INTERNAL,
 }
 _BY_CODE = {code: kind for kind, code in _CODES.items()}
-_BY_NAME = {kind.__name__: kind for kind in _CODES}
+_BY_NAME: dict[str, type[errors.SsdError]] = {
+    kind.__name__: kind for kind in (*_CODES, errors.Preempted, errors.Draining)
+}
 
 
 def status_code(error: errors.SsdError) -> grpc.StatusCode:

@@ -17,7 +17,7 @@ from ssd.core.client_session import Admission
 from ssd.core.errors import Cancelled, NoCapacity, SessionConflict, Unavailable
 from ssd.core.ids import Epoch, PrefixKey, SessionId
 from ssd.core.keys import key_of
-from ssd.core.messages import Close, Commit, Finished, FinishReason, Open, Refused
+from ssd.core.messages import Close, Commit, Finished, FinishReason, Open, Refused, Resume
 from ssd.core.mode import Mode
 from ssd.core.sampling_params import SamplingParams
 from ssd.core.stop_rules import StopRules
@@ -35,9 +35,11 @@ class Seat:
 
     def __init__(self, name: str, fingerprint: str = "kind") -> None:
         self.name, self.fingerprint = name, fingerprint
-        self.orders: list[Open | Close] = []
+        self.instance_id = f"life of {name}"
+        self.num_pings = 0
+        self.orders: list[Open | Resume | Close] = []
 
-    def send(self, orders: Iterable[Open | Close]) -> None:
+    def send(self, orders: Iterable[Open | Resume | Close]) -> None:
         self.orders += orders
 
     @property
@@ -46,9 +48,15 @@ class Seat:
 
 
 def make_table(
-    *, max_sessions: int = 4, max_queue: int = 4, reopen_s: float = 30.0, epoch_floor: int = 0
+    *,
+    max_sessions: int = 4,
+    max_queue: int = 4,
+    reopen_s: float = 30.0,
+    resume_s: float = 0.0,
+    epoch_floor: int = 0,
 ) -> SessionTable:
-    return SessionTable(TableLimits(max_sessions, max_queue, reopen_s), epoch_floor=epoch_floor)
+    limits = TableLimits(max_sessions, max_queue, reopen_s, resume_s)
+    return SessionTable(limits, epoch_floor=epoch_floor)
 
 
 def admission(name: str = "a", *, max_len: int = 10, priority: int = 0) -> Admission:

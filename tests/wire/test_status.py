@@ -13,12 +13,15 @@ CODES = {
     errors.UnknownSession: grpc.StatusCode.NOT_FOUND,
     errors.SessionConflict: grpc.StatusCode.ALREADY_EXISTS,
     errors.NoCapacity: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.Preempted: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.Cancelled: grpc.StatusCode.CANCELLED,
     errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
+    errors.Draining: grpc.StatusCode.UNAVAILABLE,
     errors.ConfigError: grpc.StatusCode.FAILED_PRECONDITION,
     errors.ModelRefused: grpc.StatusCode.FAILED_PRECONDITION,
     errors.ProtocolError: grpc.StatusCode.INTERNAL,
 }
+NOT_FOR_CLIENTS = (errors.ModelRefused, errors.Preempted, errors.Draining)
 
 
 def every_kind(kind: type[errors.SsdError]) -> set[type[errors.SsdError]]:
@@ -71,7 +74,7 @@ def test_an_unlisted_error_is_internal() -> None:
     assert status_code(errors.SsdError("words")) is grpc.StatusCode.INTERNAL
 
 
-@pytest.mark.parametrize("kind", [each for each in CODES if each is not errors.ModelRefused])
+@pytest.mark.parametrize("kind", [each for each in CODES if each not in NOT_FOR_CLIENTS])
 def test_a_client_gets_the_servers_error_back(kind: type[errors.SsdError]) -> None:
     back = error_of_call(_Failed(CODES[kind], "top_p must be 1"))
     assert type(back) is kind

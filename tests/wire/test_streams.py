@@ -46,6 +46,7 @@ class Peer(drafter_pb2_grpc.DrafterServiceServicer):
         self.hello = HELLO
         self.is_deaf = False
         self.num_streams = 0
+        self.silent_limit_s = 60.0
         self.orders: list[DrafterOrder] = []
         self.outbox: Outbox[Any] = Outbox(10)
 
@@ -55,7 +56,14 @@ class Peer(drafter_pb2_grpc.DrafterServiceServicer):
         self.num_streams += 1
         self.outbox = Outbox(10)
         self.outbox.put([self.hello])
-        await run_accepted(requests, context, self.outbox, take=self._take, encode=encode_all)
+        await run_accepted(
+            requests,
+            context,
+            self.outbox,
+            take=self._take,
+            encode=encode_all,
+            silent_limit_s=self.silent_limit_s,
+        )
 
     def _take(self, request: drafter_pb2.SpeculateRequest) -> None:
         for message in request.orders:
