@@ -1,6 +1,7 @@
 """`python -m coordinator`: the process that clients talk to."""
 
 import asyncio
+import os
 from collections.abc import Callable
 
 from coordinator.service import run_coordinator
@@ -11,7 +12,7 @@ from ssd.config import SsdConfig
 async def _run(
     config: SsdConfig, name: str, stop: asyncio.Event, ready: Callable[[str], None]
 ) -> None:
-    await run_coordinator(config, stop=stop, ready=ready)
+    await run_coordinator(config, stop=stop, ready=ready, environ=os.environ)
 
 
 if __name__ == "__main__":

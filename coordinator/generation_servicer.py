@@ -20,7 +20,8 @@ from coordinator.admission import (
 )
 from coordinator.generate_call import GenerateCall
 from coordinator.registry import Registry
-from coordinator.request_watch import RequestTelemetry, RequestWatch
+from coordinator.request_telemetry import RequestTelemetry
+from coordinator.request_watch import RequestWatch
 from coordinator.response_writer import ClientStalled, ResponseWriter
 from coordinator.responses import complete_response
 from coordinator.sampling_request import check_vocabulary
@@ -66,6 +67,7 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         writer = ResponseWriter(context, stalled_client_s=self._stalled_client_s)
         try:
             model = self._model()
+            watch.model_name, watch.prompt = model.target.model_name, request.text
             # Not on the event loop: a long text takes the tokenizer long.
             admissions = await asyncio.to_thread(admit, request, model, self._defaults)
             call = GenerateCall(

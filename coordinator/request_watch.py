@@ -2,22 +2,19 @@
 
 received ──admitted──▶ queued ──turn──▶ placed* ──committed*──▶ ended
 
-A watch only takes notes; `RequestTelemetry` makes something of them when the request has ended.
+A watch only takes notes; `request_telemetry.py` makes something of them when the request ended.
 """
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from dataclasses import replace
 
 import structlog
+from opentelemetry.util.types import AttributeValue
 
 from ssd.core.client_session import ClientSession
 from ssd.core.errors import SsdError
-from ssd.core.messages import Commit
-from ssd.core.rounds import RoundRecord
-from ssd.telemetry.request_metrics import RequestFigures, RequestMetrics
-
-log = structlog.get_logger()
+from ssd.core.messages import Commit, Open
+from ssd.telemetry.tracing import SpanEvent
 
 
 class RequestWatch:
@@ -32,6 +29,12 @@ class RequestWatch:
         self.ended_ns: int | None = None
         self.books: ClientSession | None = None
         self.error: SsdError | None = None
+        self.model_name = ""
+        self.prompt = ""
+        self.traceparent = ""  # of the root span, for the messages that open the session
+        self.verifier_offset_ns: int | None = None
+        """Our clock minus the verifier's, too large by the shortest delay of a commit."""
+        self.events: list[SpanEvent] = []
 
     def admitted(self, books: ClientSession) -> None:
         """It has an id and a place in the queue."""
@@ -42,9 +45,22 @@ class RequestWatch:
     def turn_came(self) -> None:
         self.turn_ns = time.monotonic_ns()
 
+    def placed(self, opening: Open, verifier: str) -> Open:
+        """It is opened on a verifier, for the first time or again; the order with its trace."""
+        attributes: dict[str, AttributeValue] = {
+            "ssd.verifier": verifier,
+            "ssd.epoch": opening.epoch,
+        }
+        self.events.append(SpanEvent("placed", time.monotonic_ns(), attributes))
+        return replace(opening, traceparent=self.traceparent) if self.traceparent else opening
+
     def committed(self, commit: Commit) -> None:
         """Tokens entered the books."""
         self.last_token_ns = time.monotonic_ns()
+        if commit.record is not None:
+            behind_ns = self.last_token_ns - commit.record.end_ns
+            if self.verifier_offset_ns is None or behind_ns < self.verifier_offset_ns:
+                self.verifier_offset_ns = behind_ns
         if self.first_token_ns is None:
             self.first_token_ns = self.last_token_ns
 
@@ -60,61 +76,3 @@ class RequestWatch:
         if self.books is not None and self.books.finish_reason is not None:
             return self.books.finish_reason.value
         return "cancelled"
-
-
-class RequestTelemetry:
-    """Makes figures and a log line of every request."""
-
-    def __init__(self, metrics: RequestMetrics) -> None:
-        self._metrics = metrics
-
-    @contextmanager
-    def watched(self, metadata: Mapping[str, str]) -> Iterator[RequestWatch]:
-        """A watch for as long as the call runs; `metadata` is what came with it."""
-        watch = RequestWatch()
-        try:
-            yield watch
-        finally:
-            watch.ended_ns = time.monotonic_ns()
-            self._ended(watch, watch.ended_ns)
-
-    def _ended(self, watch: RequestWatch, ended_ns: int) -> None:
-        if watch.error is not None:
-            self._metrics.refused(type(watch.error).__name__)
-        if watch.books is None:
-            return
-        figures = _figures(watch, watch.books, ended_ns)
-        self._metrics.ended(figures)
-        log.info(
-            "request ended",
-            session_id=watch.books.admission.session_id,
-            outcome=figures.outcome,
-            mode=figures.mode.value,
-            prompt_tokens=figures.prompt_tokens,
-            output_tokens=figures.output_tokens,
-            rounds=len(watch.books.rounds),
-            seconds=round(figures.total_s, 4),
-        )
-
-
-def _figures(watch: RequestWatch, books: ClientSession, ended_ns: int) -> RequestFigures:
-    return RequestFigures(
-        mode=books.admission.mode,
-        outcome=watch.outcome,
-        prompt_tokens=books.prompt_len,
-        output_tokens=books.output_len,
-        queue_s=_seconds(watch.admitted_ns, watch.turn_ns),
-        first_token_s=_seconds(watch.received_ns, watch.first_token_ns),
-        last_token_s=_seconds(watch.received_ns, watch.last_token_ns),
-        total_s=(ended_ns - watch.received_ns) / 1e9,
-        acceptance=_acceptance(books.rounds),
-    )
-
-
-def _seconds(start_ns: int | None, end_ns: int | None) -> float | None:
-    return None if start_ns is None or end_ns is None else (end_ns - start_ns) / 1e9
-
-
-def _acceptance(rounds: list[RoundRecord]) -> float | None:
-    tested = sum(each.num_tested for each in rounds)
-    return sum(each.num_accepted for each in rounds) / tested if tested else None

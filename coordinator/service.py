@@ -3,8 +3,9 @@
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from types import MappingProxyType
 
 import structlog
 from grpc_health.v1 import health, health_pb2_grpc
@@ -15,21 +16,27 @@ from coordinator.generation_servicer import GenerationServicer
 from coordinator.metrics_pages import coordinator_metrics
 from coordinator.registry import Registry
 from coordinator.registry_servicer import RegistryServicer
-from coordinator.request_watch import RequestTelemetry
+from coordinator.request_telemetry import RequestTelemetry
 from coordinator.session_table import SessionTable, TableLimits
 from ssd.config import SsdConfig
 from ssd.telemetry.request_metrics import RequestMetrics, TableFacts
+from ssd.telemetry.tracing import make_tracing
 from ssd.v1 import generation_pb2, generation_pb2_grpc, registry_pb2_grpc
 from ssd.wire.channels import make_server
 from ssd.wire.dialed_stream import StreamTimeouts
 from ssd.wire.ports import bind
 
 _SERVICE = generation_pb2.DESCRIPTOR.services_by_name["GenerationService"].full_name
+NO_ENVIRONMENT: Mapping[str, str] = MappingProxyType({})
 log = structlog.get_logger()
 
 
 async def run_coordinator(
-    config: SsdConfig, *, stop: asyncio.Event, ready: Callable[[str], None]
+    config: SsdConfig,
+    *,
+    stop: asyncio.Event,
+    ready: Callable[[str], None],
+    environ: Mapping[str, str] = NO_ENVIRONMENT,
 ) -> None:
     """Serve until `stop` is set; `ready(address)` once clients can connect.
 
@@ -42,6 +49,9 @@ async def run_coordinator(
     table = SessionTable(_limits(config), epoch_floor=time.time_ns() // 1_000_000)
     registry = Registry(table, stream, coordinator_id=uuid.uuid4().hex)
     server = make_server()
+    tracing = make_tracing(
+        environ, service="ssd-coordinator", instance=f"coordinator-{config.coordinator.ordinal}"
+    )
     metrics = RequestMetrics(
         lambda: TableFacts(table.num_running, table.num_queued, len(table.seats), table.num_stale)
     )
@@ -50,7 +60,7 @@ async def run_coordinator(
             table,
             registry,
             _defaults(config),
-            telemetry=RequestTelemetry(metrics),
+            telemetry=RequestTelemetry(metrics, tracing, logs_prompts=config.logging.prompts),
             stalled_client_s=config.coordinator.stalled_client_timeout_s,
         ),
         server,
@@ -77,6 +87,8 @@ async def run_coordinator(
     await server.stop(grace=timeouts.drain_s)
     await registry.close()
     endpoint.close()
+    if tracing is not None:
+        await asyncio.to_thread(tracing.close)
     await asyncio.gather(expiring, watching, return_exceptions=True)
 
 

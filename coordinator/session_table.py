@@ -377,7 +377,8 @@ class SessionTable:
             live.away_at = None
             live.opened_at_ping = live.seat.num_pings
             self.moves[live.move_reason] += 1
-            live.seat.send([live.books.open(above=self._epoch_floor)])
+            opening = live.books.open(above=self._epoch_floor)
+            live.seat.send([live.watch.placed(opening, live.seat.name)])
         live.changed.set()
 
     def _is_fit(self, seat: VerifierSeat, live: LiveSession) -> bool:

@@ -28,7 +28,9 @@ class DrafterActor:
             core=placement.get("core"),
         )
         self._worker = BackgroundWorker(
-            lambda stop, ready: run_drafter(config, self._place, stop=stop, ready=ready)
+            lambda stop, ready: run_drafter(
+                config, self._place, stop=stop, ready=ready, environ=os.environ
+            )
         )
         if ray.get_runtime_context().was_current_actor_reconstructed:
             self._worker.address()  # nobody asks again: what cannot serve must die here

@@ -1,10 +1,11 @@
 """The drafter's process: load the draft model, then serve until told to stop."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from drafter_service.service import DrafterService
 from ssd.config import SsdConfig
+from ssd.telemetry.tracing import make_tracing
 from ssd.v1 import registry_pb2
 from ssd.worker.host import Place, coordinators_of, host_worker, metrics_place
 from ssd.worker.model import capabilities_of, load_draft
@@ -28,16 +29,22 @@ def place_of(config: SsdConfig, *, name: str, node: str, device: str, core: int 
 
 
 async def run_drafter(
-    config: SsdConfig, place: Place, *, stop: asyncio.Event, ready: Callable[[str], None]
+    config: SsdConfig,
+    place: Place,
+    *,
+    stop: asyncio.Event,
+    ready: Callable[[str], None],
+    environ: Mapping[str, str],
 ) -> None:
-    """Serve until `stop` is set.
+    """Serve until `stop` is set; `environ` says where spans go.
 
     Raises:
         ConfigError: the model cannot be served, or the port is taken.
     """
     draft = load_draft(config)
     me = capabilities_of(draft, dtype=config.models.draft_dtype)
-    service = DrafterService(config, draft, me, core=place.core)
+    tracing = make_tracing(environ, service="ssd-drafter", instance=place.name)
+    service = DrafterService(config, draft, me, core=place.core, tracing=tracing)
     await host_worker(
         service,
         place,
@@ -46,3 +53,5 @@ async def run_drafter(
         ready=ready,
         metrics=metrics_place(config.metrics.drafter_port, config),
     )
+    if tracing is not None:
+        await asyncio.to_thread(tracing.close)

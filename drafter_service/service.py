@@ -7,6 +7,7 @@ import grpc.aio
 
 from drafter_service.machine import DrafterMachine
 from drafter_service.servicer import DrafterServicer
+from drafter_service.telemetry import make_telemetry
 from ssd.config import SsdConfig
 from ssd.core.drafter import Drafter, DrafterLimits, Output
 from ssd.core.growth import GrowthLimits, chain_limits
@@ -14,6 +15,7 @@ from ssd.core.price import CostModel
 from ssd.engine.engine_thread import EngineThread
 from ssd.engine.loading import LoadedModel
 from ssd.telemetry.drafter_metrics import DrafterMetrics
+from ssd.telemetry.tracing import Tracing
 from ssd.telemetry.worker_metrics import WorkerFacts
 from ssd.v1 import drafter_pb2_grpc
 from ssd.wire.hello import Capabilities
@@ -31,7 +33,13 @@ class DrafterService:
     """Made inside a running event loop; see `ssd.worker.host.WorkerService`."""
 
     def __init__(
-        self, config: SsdConfig, draft: LoadedModel, me: Capabilities, *, core: int | None
+        self,
+        config: SsdConfig,
+        draft: LoadedModel,
+        me: Capabilities,
+        *,
+        core: int | None,
+        tracing: Tracing | None = None,
     ) -> None:
         cost = CostModel(measure_forwards(draft.runner, context_len=draft.context_len))
         limits = _limits(config, draft)
@@ -51,9 +59,10 @@ class DrafterService:
             num_threads=config.drafter.threads,
         )
         self.servicer.engine = self.engine
-        self.metrics = self.servicer.metrics = DrafterMetrics(
+        self.metrics = DrafterMetrics(
             lambda: self._facts(draft), num_verifiers=lambda: self.servicer.num_peers
         )
+        self.servicer.telemetry = make_telemetry(self.metrics, tracing)
 
         # A step of all rows of a large draft on a slow device may take long and not hang.
         self.stall_limit_s = max(
@@ -71,6 +80,7 @@ class DrafterService:
 
     async def stop(self) -> None:
         await asyncio.to_thread(self.engine.stop)
+        self.servicer.telemetry.close()
 
     def _facts(self, draft: LoadedModel) -> WorkerFacts:
         core = self.machine.core

@@ -14,12 +14,12 @@ from typing import Any
 import structlog
 
 from drafter_service.machine import DrafterMachine
+from drafter_service.telemetry import DrafterTelemetry
 from ssd.core.drafter import Output, ToVerifier
 from ssd.core.errors import ProtocolError
 from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Commit, Open, Rates
 from ssd.engine.engine_thread import EngineThread
-from ssd.telemetry.drafter_metrics import DrafterMetrics
 from ssd.v1 import drafter_pb2, drafter_pb2_grpc
 from ssd.wire.accepted_stream import run_accepted
 from ssd.wire.envelopes import (
@@ -50,7 +50,7 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
         lease_s: float,
     ) -> None:
         self.engine: EngineThread[Output]
-        self.metrics: DrafterMetrics
+        self.telemetry: DrafterTelemetry
         self.num_dropped = 0
         self._machine = machine
         self._me = me
@@ -88,6 +88,7 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
         finally:
             del self._outboxes[peer]
             self.engine.post(lambda: self._machine.peer_lost(peer))
+            self.telemetry.peer_lost(peer)
             log.info("verifier left", peer=peer)
 
     def _take_request(self, peer: str, request: drafter_pb2.SpeculateRequest) -> None:
@@ -103,6 +104,7 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
 
     def _take(self, peer: str, order: DrafterOrder) -> None:
         core = self._machine.core
+        self.telemetry.ordered(peer, order)
         match order:
             case Open():
                 self.engine.post(lambda: self._machine.open(order, peer=peer))
@@ -164,7 +166,7 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
         for peer, reports in by_peer.items():
             self._put(peer, reports)
             for report in reports:
-                self.metrics.reported(report)
+                self.telemetry.reported(peer, report)
 
     def _put(self, peer: str, reports: Sequence[DrafterReport]) -> None:
         outbox = self._outboxes.get(peer)

@@ -46,6 +46,8 @@ class Options:
     ignore_eos: bool = False
     include_rounds: bool = False
     timeout_s: float | None = None
+    traceparent: str | None = None
+    """W3C trace context that the request's spans continue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,10 @@ class Client:
     def generate(self, prompt: str | Sequence[int], options: Options | None = None) -> Generation:
         """Start generating from a text or from token ids."""
         chosen = options or Options()
-        call = self._generation.Generate(_request(prompt, chosen), timeout=chosen.timeout_s)
+        metadata = None if chosen.traceparent is None else (("traceparent", chosen.traceparent),)
+        call = self._generation.Generate(
+            _request(prompt, chosen), timeout=chosen.timeout_s, metadata=metadata
+        )
         return Generation(call)
 
     def model_info(self) -> generation_pb2.GetModelInfoResponse:

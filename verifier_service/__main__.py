@@ -15,7 +15,7 @@ async def _run(
 ) -> None:
     device = f"process:{os.getpid()}"
     place = place_of(config, name=name, node=socket.gethostname(), device=device, core=None)
-    await run_verifier(config, place, stop=stop, ready=ready)
+    await run_verifier(config, place, stop=stop, ready=ready, environ=os.environ)
 
 
 if __name__ == "__main__":

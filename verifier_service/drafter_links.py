@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import structlog
 
 from ssd.core.errors import ProtocolError
 from ssd.core.ledger import Ledger
 from ssd.core.messages import Grow, Need, Refused
+from ssd.core.peer_clock import offset_of, on_our_clock
 from ssd.core.verifier import Output, ToDrafter
 from ssd.v1 import drafter_pb2_grpc
 from ssd.wire.dialed_stream import DialedStream, StreamKind, StreamTimeouts
@@ -75,6 +77,12 @@ class DrafterLinks:
             if mine:
                 link.stream.send(mine)
 
+    def clock_offset_ns(self) -> int | None:
+        """A drafter's clock minus ours, of the first that is attached; None without any."""
+        attached = (each for each in self._links.values() if each.stream.is_attached)
+        first = next(attached, None)
+        return None if first is None else first.clock_offset_ns
+
     @property
     def num_dropped(self) -> int:
         """Reports that could not be read."""
@@ -95,6 +103,7 @@ class _DrafterLink:
         self._core = links._machine.core
         self._is_up = False
         self._reason = ""
+        self._offset_ns = 0
         self.stream: DialedStream[DrafterOrder, DrafterReport] = DialedStream(
             address, _KIND, self, hello=encode_hello(links._me), timeouts=links._timeouts
         )
@@ -117,6 +126,9 @@ class _DrafterLink:
     def received(self, report: DrafterReport) -> None:
         match report:
             case Grow():
+                offset_ns = self._offset_ns
+                if offset_ns:
+                    report = replace(report, spans=on_our_clock(report.spans, offset_ns))
                 self._links._post(lambda: self._grow(report))
             case Need():
                 self._links._post(lambda: self._core.need(report, drafter_id=self.address))
@@ -124,7 +136,8 @@ class _DrafterLink:
                 self._links._post(
                     lambda: self._core.drafter_refused(report, drafter_id=self.address)
                 )
-            case Ledger():
+            case Ledger():  # one follows each heartbeat
+                self._offset_ns = self.clock_offset_ns or 0
                 self._links._post(
                     lambda: self._core.drafter_ledger(report, drafter_id=self.address)
                 )
@@ -136,6 +149,10 @@ class _DrafterLink:
         if self._is_up:
             self._is_up = False
             self._links._post(lambda: self._core.drafter_lost(self.address))
+
+    @property
+    def clock_offset_ns(self) -> int | None:
+        return offset_of(self.stream.clock_samples)
 
     def _grow(self, report: Grow) -> list[Output]:
         return self._core.grow(report, now=self._links._machine.now())

@@ -1,10 +1,11 @@
 """The verifier's process: load the target model, then serve until told to stop."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ssd.config import SsdConfig
+from ssd.telemetry.tracing import make_tracing
 from ssd.v1 import registry_pb2
 from ssd.worker.host import Place, coordinators_of, host_worker, metrics_place
 from ssd.worker.model import capabilities_of, load_target
@@ -29,9 +30,14 @@ def place_of(config: SsdConfig, *, name: str, node: str, device: str, core: int 
 
 
 async def run_verifier(
-    config: SsdConfig, place: Place, *, stop: asyncio.Event, ready: Callable[[str], None]
+    config: SsdConfig,
+    place: Place,
+    *,
+    stop: asyncio.Event,
+    ready: Callable[[str], None],
+    environ: Mapping[str, str],
 ) -> None:
-    """Serve until `stop` is set.
+    """Serve until `stop` is set; `environ` says where spans go.
 
     Raises:
         ConfigError: the model cannot be served, or the port is taken.
@@ -41,7 +47,8 @@ async def run_verifier(
         capabilities_of(target, dtype=config.models.target_dtype),
         context_len=longest_text(config, target),
     )
-    service = VerifierService(config, target, me, core=place.core)
+    tracing = make_tracing(environ, service="ssd-verifier", instance=place.name)
+    service = VerifierService(config, target, me, core=place.core, tracing=tracing)
     await host_worker(
         service,
         place,
@@ -50,3 +57,5 @@ async def run_verifier(
         ready=ready,
         metrics=metrics_place(config.metrics.verifier_port, config),
     )
+    if tracing is not None:
+        await asyncio.to_thread(tracing.close)

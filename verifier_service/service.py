@@ -10,7 +10,8 @@ from ssd.core.price import CostModel
 from ssd.core.verifier import Output, Verifier, VerifierLimits
 from ssd.engine.engine_thread import EngineThread
 from ssd.engine.loading import LoadedModel
-from ssd.telemetry.verifier_metrics import VerifierFacts, VerifierMetrics
+from ssd.telemetry.tracing import Tracing
+from ssd.telemetry.verifier_metrics import VerifierFacts
 from ssd.telemetry.worker_metrics import WorkerFacts
 from ssd.v1 import verifier_pb2_grpc
 from ssd.wire.dialed_stream import StreamTimeouts
@@ -23,6 +24,7 @@ from ssd.worker.warm_up import measure_forwards
 from verifier_service.drafter_links import DrafterLinks
 from verifier_service.machine import VerifierMachine
 from verifier_service.servicer import VerifierServicer
+from verifier_service.telemetry import make_telemetry
 
 _SLOW_ROUNDS = 5.0
 
@@ -31,7 +33,13 @@ class VerifierService:
     """Made inside a running event loop; see `ssd.worker.host.WorkerService`."""
 
     def __init__(
-        self, config: SsdConfig, target: LoadedModel, me: Capabilities, *, core: int | None
+        self,
+        config: SsdConfig,
+        target: LoadedModel,
+        me: Capabilities,
+        *,
+        core: int | None,
+        tracing: Tracing | None = None,
     ) -> None:
         cost = CostModel(measure_forwards(target.runner, context_len=target.context_len))
         self.machine = VerifierMachine(Verifier(_limits(config, target), cost), target.runner)
@@ -51,14 +59,14 @@ class VerifierService:
             self.machine, self.engine.post, me=me, timeouts=_stream_timeouts(config)
         )
         self.servicer.engine, self.servicer.links = self.engine, self._links
-        self.metrics = self.servicer.metrics = VerifierMetrics(
-            VerifierFacts(
-                worker=lambda: self._facts(target),
-                now_ns=time.monotonic_ns,
-                num_drafters=lambda: len(self.machine.core.drafters),
-                plain_s=cost.forward_s,
-            )
+        facts = VerifierFacts(
+            worker=lambda: self._facts(target),
+            now_ns=time.monotonic_ns,
+            num_drafters=lambda: len(self.machine.core.drafters),
+            plain_s=cost.forward_s,
         )
+        telemetry = make_telemetry(facts, tracing, offset_ns=self._links.clock_offset_ns)
+        self.servicer.telemetry, self.metrics = telemetry, telemetry.metrics
 
         # A round of all rows of a large model on a slow device may take long and not hang.
         self.stall_limit_s = max(
@@ -82,6 +90,7 @@ class VerifierService:
     async def stop(self) -> None:
         await self._links.close()
         await asyncio.to_thread(self.engine.stop)
+        self.servicer.telemetry.close()
 
     def _facts(self, target: LoadedModel) -> WorkerFacts:
         core = self.machine.core

@@ -23,7 +23,6 @@ from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Open, Refused, Resume
 from ssd.core.verifier import Output, ToCoordinator, ToDrafter
 from ssd.engine.engine_thread import EngineThread
-from ssd.telemetry.verifier_metrics import VerifierMetrics
 from ssd.tokenizer.chat_format import ChatFormat
 from ssd.v1 import verifier_pb2, verifier_pb2_grpc
 from ssd.wire.accepted_stream import run_accepted
@@ -42,6 +41,7 @@ from ssd.wire.outbox import Outbox, OutboxOverflow
 from verifier_service.drafter_links import DrafterLinks
 from verifier_service.machine import VerifierMachine
 from verifier_service.owned import disowned, owned
+from verifier_service.telemetry import VerifierTelemetry
 
 _BOUND = 65_536  # reports that may wait for a coordinator; commits are bounded by max_tokens anyway
 log = structlog.get_logger()
@@ -67,7 +67,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
     ) -> None:
         self.engine: EngineThread[Output]
         self.links: DrafterLinks
-        self.metrics: VerifierMetrics
+        self.telemetry: VerifierTelemetry
         self.num_dropped = 0
         self._machine = machine
         self._me = me
@@ -149,14 +149,14 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         match order:
             case Open():
                 opening = replace(order, session_id=owned(order.session_id, owner))
-                self.metrics.opened(opening)
+                self.telemetry.opened(opening)
                 self.engine.post(lambda: core.open(opening, owner=owner))
             case Resume():
                 resuming = replace(order, session_id=owned(order.session_id, owner))
                 self.engine.post(lambda: core.resume(resuming, owner=owner))
             case Close():
                 closing = replace(order, session_id=owned(order.session_id, owner))
-                self.metrics.closed(closing)
+                self.telemetry.closed(closing)
                 self.engine.post(lambda: core.close(closing))
             case AssignDrafters():
                 self.links.assign(order.addresses, owner=owner)
@@ -227,7 +227,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
             by_owner[output.owner].append(disowned(output.message, output.owner))
         for owner, reports in by_owner.items():
             self._put(owner, reports)
-        self.metrics.reported([output.message for output in told])
+        self.telemetry.reported([output.message for output in told])
 
     def _put(self, owner: str, reports: Sequence[VerifierReport]) -> None:
         stream = self._streams.get(owner)

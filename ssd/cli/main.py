@@ -2,7 +2,7 @@
 
 import typer
 
-from ssd.cli import bench, config, demo, down, generate, place, serve, status
+from ssd.cli import bench, config, demo, down, generate, place, serve, status, top, trace
 
 app = typer.Typer(
     help="A service for speculative speculative decoding: a drafter guesses ahead on one device "
@@ -14,6 +14,8 @@ app.command("serve")(serve.serve)
 app.command("generate")(generate.generate)
 app.command("status")(status.status)
 app.command("demo")(demo.demo)
+app.command("trace")(trace.trace)
+app.command("top")(top.top)
 app.command("place")(place.place)
 app.command("down")(down.down)
 app.add_typer(bench.app, name="bench")

@@ -262,3 +262,5 @@ class LoggingSection(Section):
     """Lowest level that is logged."""
     format: Literal["console", "json"] = "console"
     """Lines for a person or one JSON object per event."""
+    prompts: bool = False
+    """Log the text of prompts with each request that ended."""

@@ -42,6 +42,7 @@ class Open:
     mode: Mode = Mode.SSD
     speculation: SpeculationLimits = field(default_factory=SpeculationLimits)
     logprobs: LogprobsWanted = field(default_factory=LogprobsWanted)
+    traceparent: str = ""  # W3C trace context of the request; the core only passes it on
 
 
 @dataclass(frozen=True, slots=True)

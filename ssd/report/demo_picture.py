@@ -41,11 +41,4 @@ def _title(report: DemoReport, run: RunRecord) -> str:
 
 
 def _caption(run: RunRecord) -> str:
-    figures = run.figures
-    return (
-        f"{run.tokens_per_s:.0f} tokens/s, {figures.tokens_per_round:.2f} tokens per round,"
-        f" acceptance {figures.acceptance:.2f}, hit rate {figures.hit_rate:.2f},"
-        f" verifier busy {figures.busy:.2f}, overlap {figures.overlap:.2f}"
-        f" (of the steps used {figures.useful_overlap:.2f})."
-        "  Number in a box: drafted tokens accepted."
-    )
+    return f"{run.summary}  Number in a box: drafted tokens accepted."

@@ -1,6 +1,6 @@
 """One request as the client saw it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ssd.client import Options
 from ssd.core.messages import FinishReason
@@ -36,6 +36,10 @@ class Request:
             mode=self.mode,
             include_rounds=True,
         )
+
+    def traced(self, traceparent: str) -> Options:
+        """How to ask for it as a part of a trace."""
+        return replace(self.options, traceparent=traceparent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,17 @@ class RunRecord:
     @property
     def figures(self) -> RoundFigures:
         return figures_of(self.rounds, self.growth, num_tokens=self.num_tokens)
+
+    @property
+    def summary(self) -> str:
+        """The figures in a line."""
+        figures = self.figures
+        return (
+            f"{self.tokens_per_s:.0f} tokens/s, {figures.tokens_per_round:.2f} tokens per round,"
+            f" acceptance {figures.acceptance:.2f}, hit rate {figures.hit_rate:.2f},"
+            f" verifier busy {figures.busy:.2f}, overlap {figures.overlap:.2f}"
+            f" (of the steps used {figures.useful_overlap:.2f})."
+        )
 
     def as_json(self, *, identical_to_ar: bool) -> dict[str, object]:
         """The run's entry in the report."""

@@ -20,6 +20,16 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord
+from ssd.report.timeline_colours import (
+    GRID,
+    HATCH,
+    IDLE,
+    INK,
+    UNUSED,
+    USED,
+    VERIFY_COLOURS,
+    VERIFY_WORDS,
+)
 
 _ROUNDS_PER_STRIP = 14
 _WIDTH_INCHES, _STRIP_INCHES = 16.0, 1.9
@@ -30,23 +40,7 @@ _DRAFTER, _VERIFIER = 1.0, 0.0  # the lanes' middles
 _LANE = 0.74  # a lane's height
 _DIGIT_PIXELS = 10
 
-_INK, _GRID, _IDLE = "#20262e", "#dde1e6", "#f4f5f7"
-_USED, _UNUSED, _HATCH = "#3567ad", "#b9cce6", "#b5bcc5"
 _HATCH_PATTERN = "////"
-_VERIFY_COLOURS = {
-    Lookup.HIT: "#2f9e77",
-    Lookup.MISS_LATE: "#e59b1c",
-    Lookup.MISS_KEY: "#cf4640",
-    Lookup.MISS_ABSENT: "#7d8794",
-    Lookup.LAST: "#7b6fb0",
-}
-_VERIFY_WORDS = {
-    Lookup.HIT: "verify, ends in a hit",
-    Lookup.MISS_LATE: "in a miss: drafter late",
-    Lookup.MISS_KEY: "in a miss: token not foreseen",
-    Lookup.MISS_ABSENT: "in a miss: no drafter",
-    Lookup.LAST: "with the text's end",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +94,7 @@ def draw_timeline(
         _prepare(axes, scale, strip)
         _draw_growth(axes, scale, strip, growth, used_steps=used_steps)
         _draw_rounds(axes, scale, strip)
-    all_axes[-1].set_xlabel("milliseconds since the first launch", color=_INK)
+    all_axes[-1].set_xlabel("milliseconds since the first launch", color=INK)
     _write_head(figure, title, caption)
     _add_legend(figure, {each.lookup for each in drawn})
     figure.savefig(path)
@@ -140,15 +134,15 @@ def _prepare(axes: Axes, scale: Scale, strip: Strip) -> None:
     axes.set_xlim(start_ms, start_ms + scale.width_ms)
     axes.set_ylim(_VERIFIER - 0.5, _DRAFTER + 0.5)
     axes.set_yticks([_VERIFIER, _DRAFTER], ["verifier", "drafter"], fontsize=12)
-    axes.tick_params(axis="both", colors=_INK)
+    axes.tick_params(axis="both", colors=INK)
     axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", color=_GRID, linewidth=0.8)
+    axes.grid(axis="x", color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     for side in ("top", "left", "right"):
         axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(_HATCH)
+    axes.spines["bottom"].set_color(HATCH)
     for lane in (_DRAFTER, _VERIFIER):
-        _add_box(axes, lane, start_ms, scale.ms(strip.end_ns), _IDLE)
+        _add_box(axes, lane, start_ms, scale.ms(strip.end_ns), IDLE)
 
 
 def _draw_growth(
@@ -162,7 +156,7 @@ def _draw_growth(
     for span in growth:
         start_ns, end_ns = max(span.start_ns, strip.start_ns), min(span.end_ns, strip.end_ns)
         if start_ns < end_ns:
-            colour = _USED if span.step in used_steps else _UNUSED
+            colour = USED if span.step in used_steps else UNUSED
             _add_box(axes, _DRAFTER, scale.ms(start_ns), scale.ms(end_ns), colour)
 
 
@@ -172,7 +166,7 @@ def _draw_rounds(axes: Axes, scale: Scale, strip: Strip) -> None:
         waits_from_ms = scale.ms(max(each.launch_ns - each.wait_ns, strip.start_ns))
         if waits_from_ms < launch_ms:
             _add_wait(axes, waits_from_ms, launch_ms)
-        _add_box(axes, _VERIFIER, launch_ms, end_ms, _VERIFY_COLOURS[each.lookup])
+        _add_box(axes, _VERIFIER, launch_ms, end_ms, VERIFY_COLOURS[each.lookup])
         words = str(each.num_accepted)
         if scale.pixels(each.verify_ns) > _DIGIT_PIXELS * (len(words) + 0.5):
             axes.text(
@@ -202,7 +196,7 @@ def _add_wait(axes: Axes, start_ms: float, end_ms: float) -> None:
         [(start_ms, end_ms - start_ms)],
         (_VERIFIER - _LANE / 2, _LANE),
         facecolor="white",
-        edgecolor=_HATCH,
+        edgecolor=HATCH,
         linewidth=0.0,
         hatch=_HATCH_PATTERN,
     )
@@ -210,23 +204,21 @@ def _add_wait(axes: Axes, start_ms: float, end_ms: float) -> None:
 
 def _write_head(figure: Figure, title: str, caption: str) -> None:
     height = figure.get_figheight()
-    figure.text(
-        *(_LEFT, 1 - 0.14 / height), title, va="top", fontsize=16, color=_INK, weight="bold"
-    )
-    figure.text(*(_LEFT, 1 - 0.46 / height), caption, va="top", fontsize=11.5, color=_INK)
+    figure.text(*(_LEFT, 1 - 0.14 / height), title, va="top", fontsize=16, color=INK, weight="bold")
+    figure.text(*(_LEFT, 1 - 0.46 / height), caption, va="top", fontsize=11.5, color=INK)
 
 
 def _add_legend(figure: Figure, found: set[Lookup]) -> None:
     """Every colour that the picture may hold; of the lookups only those that it does."""
     handles = [
-        Patch(facecolor=_USED, label="draft step, used"),
-        Patch(facecolor=_UNUSED, label="unused"),
+        Patch(facecolor=USED, label="draft step, used"),
+        Patch(facecolor=UNUSED, label="unused"),
         *(
-            Patch(facecolor=_VERIFY_COLOURS[kind], label=_VERIFY_WORDS[kind])
+            Patch(facecolor=VERIFY_COLOURS[kind], label=VERIFY_WORDS[kind])
             for kind in Lookup
             if kind in found
         ),
-        Patch(facecolor="white", edgecolor=_HATCH, hatch=_HATCH_PATTERN, label="verifier waits"),
+        Patch(facecolor="white", edgecolor=HATCH, hatch=_HATCH_PATTERN, label="verifier waits"),
     ]
     figure.legend(
         handles=handles,

@@ -93,6 +93,7 @@ def encode_open(opening: Open) -> common_pb2.Open:
         mode=MODES[opening.mode],
         speculation=encode_limits(opening.speculation),
         logprobs=encode_wanted(opening.logprobs),
+        traceparent=opening.traceparent,
     )
 
 
@@ -114,6 +115,7 @@ def decode_open(message: common_pb2.Open) -> Open:
         mode=decode_mode(message.mode),
         speculation=limits,
         logprobs=decode_wanted(message.logprobs),
+        traceparent=message.traceparent,
     )
 
 

@@ -85,11 +85,11 @@ class Service:
         self.processes[name] = Process(popen, log, errors)
         return self.processes[name]
 
-    def start_all(self) -> None:
+    def start_all(self, **settings: object) -> None:
         """Coordinator, verifier and drafter, until drafts can flow."""
-        self.address = self.start("coordinator").serves_at()
-        verifier = self.start("verifier_service", name="verifier-0")
-        drafter = self.start("drafter_service", name="drafter-0")
+        self.address = self.start("coordinator", **settings).serves_at()
+        verifier = self.start("verifier_service", name="verifier-0", **settings)
+        drafter = self.start("drafter_service", name="drafter-0", **settings)
         verifier.serves_at()
         drafter.serves_at()
         self.until_up("verifier-0", "drafter-0")

@@ -2,15 +2,19 @@
 
 import asyncio
 import json
+import statistics
+import time
 
 import grpc
 import pytest
 
+from scripts.dashboard import DASHBOARD
 from ssd.core.errors import ConfigError
 from ssd.engine.loading import LoadedModel
+from ssd.telemetry.scraping import Scrape, read_page, scrape
 from ssd.v1 import registry_pb2
 from tests.services.cluster import Cluster, refusal_of, until
-from tests.telemetry.scraping import Scrape, read_page, scrape
+from tests.telemetry.test_backends import METRIC, PROMETHEUS
 
 PROMPT = [1, 2, 3, 4, 5]
 
@@ -142,3 +146,40 @@ async def test_a_taken_metrics_port_is_named(cluster: Cluster, target: LoadedMod
     with pytest.raises(ConfigError, match=f"metrics: port {port} of 127.0.0.1 is taken"):
         await other.coordinate(metrics={"coordinator_port": port})
     assert (await refusal_of(cluster.generate(PROMPT)))[0] is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_every_metric_of_dashboard_and_rules_exists(
+    cluster: Cluster, target: LoadedModel, draft: LoadedModel
+) -> None:
+    await cluster.pair(target, draft)
+    for mode in ("ssd", "sd", "ar"):
+        await cluster.generate(PROMPT, mode=mode, max_tokens=40, ignore_eos=True)
+    await refusal_of(cluster.generate(PROMPT, max_tokens=0))
+    served = (await scrape_coordinator(cluster)).names
+    for name in ("verifier-0", "drafter-0"):
+        served |= (await scrape_worker(cluster, name)).names
+    files = (DASHBOARD, PROMETHEUS / "ssd.rules.yml")
+    wanted = {name for file in files for name in METRIC.findall(file.read_text())}
+    assert len(wanted) > 30
+    assert wanted <= served, wanted - served
+
+
+async def test_a_scrape_under_load_is_quick(
+    cluster: Cluster, target: LoadedModel, draft: LoadedModel
+) -> None:
+    """Also with a minute's worth of rounds in the window; the median, of a busy machine."""
+    verifier, _ = await cluster.pair(target, draft)
+    load = [
+        asyncio.create_task(cluster.generate(PROMPT, mode="ssd", max_tokens=300, ignore_eos=True))
+        for _ in range(4)
+    ]
+    address = (await cluster.worker_status("verifier-0")).worker.metrics_address
+    seconds = []
+    while not all(each.done() for each in load):
+        began = time.perf_counter()
+        await asyncio.to_thread(read_page, address, "/metrics")
+        seconds.append(time.perf_counter() - began)
+        await asyncio.sleep(0.02)
+    await asyncio.gather(*load)
+    assert verifier.verifier.num_rounds > 100
+    assert statistics.median(seconds) < 0.05, seconds

@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.generate_call import GenerateCall
 from coordinator.output_text import OutputText
-from coordinator.request_watch import RequestTelemetry
+from coordinator.request_telemetry import RequestTelemetry
 from coordinator.response_writer import ResponseWriter
 from coordinator.served_model import ServedModel
 from coordinator.session_table import LiveSession, SessionTable, TableLimits

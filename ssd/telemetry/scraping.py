@@ -18,9 +18,12 @@ class Scrape:
     def value(self, name: str, **labels: str) -> float:
         return self.samples[name, frozenset(labels.items())]
 
-    def total(self, name: str) -> float:
-        """The sum over all labels."""
-        return sum(value for (each, _), value in self.samples.items() if each == name)
+    def total(self, name: str, **labels: str) -> float:
+        """The sum of the samples that have these labels, whatever others they have."""
+        wanted = frozenset(labels.items())
+        return sum(
+            value for (each, has), value in self.samples.items() if each == name and wanted <= has
+        )
 
     @property
     def names(self) -> set[str]:

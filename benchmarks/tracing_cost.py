@@ -1,0 +1,142 @@
+"""What tracing costs: tokens per second of a service that samples, against one without tracing.
+
+    python benchmarks/tracing_cost.py --ratio 0.01
+    python benchmarks/tracing_cost.py --ratio 1
+
+Both services run the embedded pair on this machine, each as three processes, and only one of them
+has a request at a time. A pair of measurements asks both for the same prompts, in alternating
+order; no prompt comes twice, so that nothing is remembered. Every few pairs all processes are
+started anew, because two equal processes may differ in speed by their luck with memory. A collector
+that keeps the spans runs in this process, on the same cores.
+"""
+
+import argparse
+import json
+import math
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+from scipy import stats
+
+from ssd.client import Client, Options
+from ssd.core.mode import Mode
+from ssd.wire.otlp_receiver import OtlpReceiver, otlp_receiver
+from tests.e2e.processes import Service
+
+_MODELS = Path(__file__).resolve().parents[1] / "models/tales"
+_NAMES = ("Anna", "Ben", "Clara", "David", "Emma", "Felix", "Grace", "Henry", "Ida", "Jack")
+_PLACES = ("forest", "village", "garden", "castle", "river", "mountain", "meadow", "harbour")
+_CONFIDENCE = 0.95
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ratio", type=float, default=0.01, help="share of requests sampled")
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--restarts", type=int, default=4, help="lives of the processes")
+    parser.add_argument("--requests", type=int, default=3, help="requests of one measurement")
+    parser.add_argument("--tokens", type=int, default=160)
+    chosen = parser.parse_args()
+    prompts = _prompts()
+    ratios: list[float] = []
+    plain: list[float] = []
+    num_spans = 0
+    with otlp_receiver() as receiver:
+        for life in range(chosen.restarts):
+            with _service(None) as off, _service(receiver, chosen.ratio) as traced:
+                for address in (off, traced):
+                    _tokens_per_s(address, [next(prompts)], chosen.tokens)  # warms up
+                for pair in range(life, chosen.pairs, chosen.restarts):
+                    asked = [next(prompts) for _ in range(chosen.requests)]
+                    order = (off, traced) if pair % 2 else (traced, off)
+                    found = {each: _tokens_per_s(each, asked, chosen.tokens) for each in order}
+                    ratios.append(found[traced] / found[off])
+                    plain.append(found[off])
+        num_spans = len(receiver.spans)
+    low, high = _interval(ratios)
+    print(
+        json.dumps(
+            {
+                "sampled": chosen.ratio,
+                "pairs": len(ratios),
+                "tokens_per_s_off": round(statistics.median(plain), 1),
+                "ratio": round(math.exp(statistics.mean(map(math.log, ratios))), 4),
+                "ratio_95": [round(low, 4), round(high, 4)],
+                "spans": num_spans,
+            }
+        )
+    )
+
+
+@contextmanager
+def _service(receiver: OtlpReceiver | None, ratio: float = 0.0) -> Iterator[str]:
+    """The address of a service that exports to the receiver, or has no tracing."""
+    cores = sorted(os.sched_getaffinity(0))
+    pinned = {"verifier__core": cores[-1], "drafter__core": cores[-2]} if len(cores) > 1 else {}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        nullcontext() if receiver is None else _variables(receiver, ratio),
+    ):
+        service = Service(Path(folder), _MODELS / "target", _MODELS / "draft")
+        try:
+            service.start_all(models__target_dtype="fp32", models__draft_dtype="fp32", **pinned)
+            yield service.address
+        finally:
+            service.close()
+
+
+@contextmanager
+def _variables(receiver: OtlpReceiver, ratio: float) -> Iterator[None]:
+    os.environ |= {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint,
+        "OTEL_EXPORTER_OTLP_INSECURE": "true",
+        "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
+        "OTEL_TRACES_SAMPLER_ARG": str(ratio),
+    }
+    try:
+        yield
+    finally:
+        for name in [each for each in os.environ if each.startswith("OTEL_")]:
+            del os.environ[name]
+
+
+def _prompts() -> Iterator[str]:
+    """Prompts that never repeat."""
+    number = 0
+    while True:
+        name, place = _NAMES[number % len(_NAMES)], _PLACES[number // len(_NAMES) % len(_PLACES)]
+        yield f"Once upon a time {name} lived near the {place}, in house {number}."
+        number += 1
+
+
+def _tokens_per_s(address: str, prompts: Sequence[str], num_tokens: int) -> float:
+    """Tokens after each text's first, over the time that they took."""
+    tokens, seconds = 0, 0.0
+    options = Options(max_tokens=num_tokens, temperature=0.0, mode=Mode.SSD, ignore_eos=True)
+    with Client(address) as client:
+        for prompt in prompts:
+            arrivals = [
+                (time.perf_counter(), len(piece.token_ids))
+                for piece in client.generate(prompt, options)
+            ]
+            tokens += sum(count for _, count in arrivals) - arrivals[0][1]
+            seconds += arrivals[-1][0] - arrivals[0][0]
+    return tokens / seconds
+
+
+def _interval(ratios: Sequence[float]) -> tuple[float, float]:
+    """Student's interval of the geometric mean."""
+    logs = [math.log(each) for each in ratios]
+    error = statistics.stdev(logs) / math.sqrt(len(logs))
+    reach = float(stats.t.ppf((1 + _CONFIDENCE) / 2, len(logs) - 1)) * error
+    middle = statistics.mean(logs)
+    return math.exp(middle - reach), math.exp(middle + reach)
+
+
+if __name__ == "__main__":
+    main()
