@@ -69,6 +69,14 @@ class RequestWatch:
         self.error = error
 
     @property
+    def names(self) -> dict[str, str]:
+        """What a log line about the request carries, wherever it is written."""
+        names = {"trace_id": self.traceparent[3:35]} if self.traceparent else {}
+        if self.books is not None:
+            names["session_id"] = self.books.admission.session_id
+        return names
+
+    @property
     def outcome(self) -> str:
         """stop or length; else cancelled, by a call or by leaving; else the error's name."""
         if self.error is not None:

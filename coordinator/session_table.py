@@ -224,7 +224,7 @@ class SessionTable:
         try:
             self._settle(live, message)
         except ProtocolError as error:
-            log.error("session failed", session_id=message.session_id, reason=str(error))
+            log.error("session failed", reason=str(error), **live.watch.names)
             live.fail(error)
 
     async def wait_for_change(self, live: LiveSession) -> None:
@@ -265,7 +265,7 @@ class SessionTable:
             case Reconciled.STALE:
                 self.num_stale += 1
             case Reconciled.OPEN:
-                log.warning("commits missing, opened anew", session_id=message.session_id)
+                log.warning("commits missing, opened anew", **live.watch.names)
                 self._move(live, MoveReason.GAP)
 
     def _follow(self, live: LiveSession, verdict: Verdict) -> None:
@@ -274,8 +274,7 @@ class SessionTable:
                 assert live.seat is not None
                 live.seat.send([live.books.resume()])
             case Verdict.OPEN:
-                session_id = live.books.admission.session_id
-                log.warning("verifier and books differ, opened anew", session_id=session_id)
+                log.warning("verifier and books differ, opened anew", **live.watch.names)
                 self._move(live, MoveReason.LEDGER)
 
     def _close_stray(self, seat: VerifierSeat, entry: LedgerEntry) -> None:

@@ -63,7 +63,7 @@ def _look(client: Client) -> Snapshot:
 
 
 def _page(figures: Figures) -> Group:
-    return Group(_requests(figures), _speculation(figures), _workers(figures))
+    return Group(_requests(figures), _speculation(figures), _lookups(figures), _workers(figures))
 
 
 def _requests(figures: Figures) -> Table:
@@ -81,20 +81,23 @@ def _requests(figures: Figures) -> Table:
 
 
 def _speculation(figures: Figures) -> Table:
-    table = Table(
-        *("speed-up", "tokens/round", "acceptance", "hit rate", "late", "key", "absent"),
-        *("busy", "overlap", "draft cost"),
-    )
+    table = Table("speed-up", "tokens/round", "acceptance", "busy", "overlap", "draft cost")
     table.title = "speculation"
     table.add_row(
         f"{figures.speedup:.2f}",
         f"{figures.tokens_per_round:.2f}",
         _percent(figures.acceptance),
-        *(_percent(figures.lookups[each]) for each in ("hit", "late", "key", "absent")),
         _percent(figures.busy),
         _percent(figures.overlap),
         _percent(figures.draft_cost),
     )
+    return table
+
+
+def _lookups(figures: Figures) -> Table:
+    table = Table("hit", "late", "key", "absent")
+    table.title = "what a commit found"
+    table.add_row(*(_percent(figures.lookups[each]) for each in ("hit", "late", "key", "absent")))
     return table
 
 

@@ -1,101 +1,123 @@
 """What a verifier and its drafters did lately, for the ratios that a gauge shows.
 
 Counters answer "how much since the start"; these answer "is it worth it now". All are taken over
-the forwards of the last minute, on the verifier's clock, all sessions together.
+the last minute, on the verifier's clock, all sessions together. Sums are kept by the second, so
+that a scrape under load adds up sixty of them and not twenty thousand forwards.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ssd.core.mode import Mode
-from ssd.core.rounds import GrowthSpan, RoundRecord, overlap_of
+from ssd.core.rounds import GrowthSpan, RoundRecord
 
-WINDOW_NS = 60 * 10**9
-_MOST_KEPT = 20_000  # of each kind; a minute of forwards of 3 ms
+SECOND_NS = 10**9
+WINDOW_S = 60
+_FORWARDS_KEPT = 64  # a growth step that lasts longer than this many forwards is not worth counting
+_STEPS_KEPT = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Forward:
     """One verification and what it brought to all its sessions."""
 
-    record: RoundRecord  # of any of its sessions: they share the times
+    records: Sequence[RoundRecord]  # of its sessions; they share the times
     mode: Mode
-    num_sessions: int
     num_tokens: int
     plain_s: float
     """What the cost model says that this many sessions without drafts would have taken."""
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it verified roots alone: a probe of plain decoding."""
-        return self.record.num_batch_rows == self.num_sessions
+    def launch_ns(self) -> int:
+        return self.records[0].launch_ns
+
+    @property
+    def end_ns(self) -> int:
+        return self.records[0].end_ns
+
+    @property
+    def verify_ns(self) -> int:
+        return self.records[0].verify_ns
 
     @property
     def cycle_ns(self) -> int:
         """From the end of the forward before, or from the first session, to its own end."""
-        return self.record.wait_ns + self.record.verify_ns
+        return self.records[0].wait_ns + self.verify_ns
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it verified roots alone: a probe of plain decoding."""
+        return self.records[0].num_batch_rows == len(self.records)
 
 
-class RecentWork:
-    """Owned by one thread; a reader on another gets a copy that is at most a forward behind."""
+@dataclass(slots=True)
+class Tally:
+    """Sums over a stretch of time; a ratio of nothing is 0."""
 
-    def __init__(self) -> None:
-        self._forwards: deque[Forward] = deque(maxlen=_MOST_KEPT)
-        self._growth: deque[GrowthSpan] = deque(maxlen=_MOST_KEPT)
-        self._steps: set[int] = set()
+    verify_ns: Counter[Mode] = field(default_factory=Counter)
+    cycle_ns: Counter[Mode] = field(default_factory=Counter)
+    num_forwards: int = 0
+    num_steps: int = 0
+    draft_ns: int = 0
+    shared_ns: int = 0  # draft time under a verification
+    plain_s: float = 0.0  # of drafted forwards' tokens, had they been decoded plainly
+    probes_took_s: float = 0.0
+    probes_plain_s: float = 0.0
+    num_tested: int = 0
+    num_accepted: int = 0
+    num_trees: int = 0
+    depths: int = 0
 
-    def verified(self, forward: Forward) -> None:
-        self._forwards.append(forward)
+    def add(self, other: "Tally") -> None:
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
-    def grew(self, spans: Sequence[GrowthSpan]) -> None:
-        """A step that served several sessions comes once per session and counts once."""
-        for span in spans:
-            if span.step not in self._steps:
-                if len(self._growth) == _MOST_KEPT:
-                    self._steps.discard(self._growth[0].step)
-                self._steps.add(span.step)
-                self._growth.append(span)
+    def count(self, forward: Forward) -> None:
+        self.num_forwards += 1
+        self.verify_ns[forward.mode] += forward.verify_ns
+        self.cycle_ns[forward.mode] += forward.cycle_ns
+        if forward.mode is not Mode.AR:
+            self.plain_s += forward.num_tokens / len(forward.records) * forward.plain_s
+        if forward.is_plain:
+            self.probes_took_s += forward.verify_ns / 1e9
+            self.probes_plain_s += forward.plain_s
+        for each in forward.records:
+            if each.num_proposed:
+                self.num_trees += 1
+                self.depths += each.tree_depth
+                self.num_tested += each.num_tested
+                self.num_accepted += each.num_accepted
 
-    def until(self, now_ns: int) -> "Lately":
-        """The last minute before `now_ns`."""
-        since = now_ns - WINDOW_NS
-        return Lately(
-            forwards=[each for each in tuple(self._forwards) if each.record.end_ns >= since],
-            growth=[each for each in tuple(self._growth) if each.end_ns >= since],
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Lately:
-    """Ratios over a stretch of time; a ratio of nothing is 0."""
-
-    forwards: Sequence[Forward]
-    growth: Sequence[GrowthSpan]
+    @property
+    def modes(self) -> list[Mode]:
+        """Those that were seen."""
+        return [mode for mode in Mode if self.cycle_ns[mode]]
 
     @property
     def busy(self) -> float:
         """Verify time / time in which there was a session to verify for."""
-        return self.verify_share(None)
+        return _ratio(self.verify_ns.total(), self.cycle_ns.total())
+
+    def verify_share(self, mode: Mode) -> float:
+        """Verify time / (verify time + time between two verifications), of one mode."""
+        return _ratio(self.verify_ns[mode], self.cycle_ns[mode])
 
     @property
     def overlap(self) -> float:
-        """Draft time under a verification / draft time, between the first launch and the end."""
-        return overlap_of([each.record for each in self.forwards], self.growth)
-
-    def verify_share(self, mode: Mode | None) -> float:
-        """Verify time / (verify time + time between two verifications), of one mode or of all."""
-        chosen = [each for each in self.forwards if mode in (None, each.mode)]
-        return _ratio(
-            sum(each.record.verify_ns for each in chosen), sum(each.cycle_ns for each in chosen)
-        )
+        """Draft time under a verification / draft time."""
+        return _ratio(self.shared_ns, self.draft_ns)
 
     @property
     def draft_cost(self) -> float:
         """Seconds of a growth step / seconds of a verification."""
-        steps = [each.end_ns - each.start_ns for each in self.growth]
-        forwards = [each.record.verify_ns for each in self.forwards]
-        return _ratio(_mean(steps), _mean(forwards))
+        step_ns = _ratio(self.draft_ns, self.num_steps)
+        return _ratio(step_ns, _ratio(self.verify_ns.total(), self.num_forwards))
+
+    @property
+    def effective_acceptance(self) -> float:
+        """Acceptance times the mean depth of what was verified."""
+        return _ratio(self.num_accepted, self.num_tested) * _ratio(self.depths, self.num_trees)
 
     @property
     def speedup(self) -> float:
@@ -104,20 +126,67 @@ class Lately:
         The cost model says what a plain forward takes; forwards that happened to be plain (the
         first of a text, those after a miss) correct it.
         """
-        drafted = [each for each in self.forwards if each.mode is not Mode.AR]
-        plain_s = sum(each.num_tokens / each.num_sessions * each.plain_s for each in drafted)
-        cycle_s = sum(each.cycle_ns for each in drafted) / 1e9
-        return _ratio(plain_s * self._correction, cycle_s)
-
-    @property
-    def _correction(self) -> float:
-        probes = [each for each in self.forwards if each.is_plain]
-        took_s = sum(each.record.verify_ns for each in probes) / 1e9
-        return _ratio(took_s, sum(each.plain_s for each in probes)) or 1.0
+        correction = _ratio(self.probes_took_s, self.probes_plain_s) or 1.0
+        drafted_ns = self.cycle_ns.total() - self.cycle_ns[Mode.AR]
+        return _ratio(self.plain_s * correction, drafted_ns / 1e9)
 
 
-def _mean(values: Sequence[int]) -> float:
-    return _ratio(sum(values), len(values))
+class RecentWork:
+    """Written by one thread; a reader on another is at most a forward behind."""
+
+    def __init__(self) -> None:
+        self._seconds: deque[tuple[int, Tally]] = deque(maxlen=WINDOW_S + 1)
+        self._forwards: deque[Forward] = deque(maxlen=_FORWARDS_KEPT)
+        self._unsettled: deque[GrowthSpan] = deque(maxlen=_STEPS_KEPT)
+        self._steps: deque[int] = deque(maxlen=_STEPS_KEPT)
+        self._known_steps: set[int] = set()
+
+    def grew(self, spans: Sequence[GrowthSpan]) -> None:
+        """A step that served several sessions comes once per session and counts once."""
+        for span in spans:
+            if span.step not in self._known_steps:
+                if len(self._steps) == _STEPS_KEPT:
+                    self._known_steps.discard(self._steps[0])
+                self._steps.append(span.step)
+                self._known_steps.add(span.step)
+                self._unsettled.append(span)
+
+    def verified(self, forward: Forward) -> None:
+        """Count a forward; no later one can lie over a step that ended before this one did."""
+        self._forwards.append(forward)
+        tally = self._tally_at(forward.end_ns)
+        tally.count(forward)
+        unsettled, self._unsettled = self._unsettled, deque(maxlen=_STEPS_KEPT)
+        for span in unsettled:
+            if span.end_ns > forward.end_ns:
+                self._unsettled.append(span)
+                continue
+            tally.num_steps += 1
+            tally.draft_ns += span.end_ns - span.start_ns
+            tally.shared_ns += self._under_forwards(span)
+
+    def lately(self, now_ns: int) -> Tally:
+        """The last minute before `now_ns`."""
+        since = now_ns // SECOND_NS - WINDOW_S
+        total = Tally()
+        for second, tally in tuple(self._seconds):
+            if second >= since:
+                total.add(tally)
+        return total
+
+    def _tally_at(self, now_ns: int) -> Tally:
+        second = now_ns // SECOND_NS
+        if not self._seconds or self._seconds[-1][0] != second:
+            self._seconds.append((second, Tally()))
+        return self._seconds[-1][1]
+
+    def _under_forwards(self, span: GrowthSpan) -> int:
+        shared_ns = 0
+        for each in reversed(self._forwards):
+            if each.end_ns <= span.start_ns:
+                break
+            shared_ns += max(min(each.end_ns, span.end_ns) - max(each.launch_ns, span.start_ns), 0)
+        return shared_ns
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -89,7 +89,7 @@ class VerifierMetrics:
 
     def collect(self) -> Iterable[Metric]:
         """The gauges; called by the registry, on the thread that serves the scrape."""
-        lately = self._recent.until(self._facts.now_ns())
+        lately = self._recent.lately(self._facts.now_ns())
         num_drafters = self._facts.num_drafters()
         yield from worker_gauges("verifier", self._facts.worker())
         yield _gauge("ssd_drafter_up", "1 while a drafter is attached.", float(num_drafters > 0))
@@ -112,20 +112,18 @@ class VerifierMetrics:
             "Time of plain decoding / time taken, over the last minute; 0 without drafted rounds.",
             lately.speedup,
         )
-        depths = [each.record for each in lately.forwards if each.mode is not Mode.AR]
         yield _gauge(
             "ssd_effective_acceptance",
             "Acceptance x depth of the trees, over the last minute.",
-            _effective_acceptance(depths),
+            lately.effective_acceptance,
         )
         share = GaugeMetricFamily(
             "ssd_verify_share_of_cycle",
             "Verify time / time from one verification's end to the next one's.",
             labels=["mode"],
         )
-        for mode in Mode:
-            if any(each.mode is mode for each in lately.forwards):
-                share.add_metric([mode.value], lately.verify_share(mode))
+        for mode in lately.modes:
+            share.add_metric([mode.value], lately.verify_share(mode))
         yield share
 
     def _define(self) -> None:
@@ -190,29 +188,17 @@ class VerifierMetrics:
         self._recent.grew([each for each in commit.growth if each.start_ns >= since])
 
     def _count_forward(self, commits: Sequence[Commit], mode: Mode) -> None:
-        record = commits[0].record
-        assert record is not None
-        self._verify_s.observe(record.verify_ns / 1e9)
-        self._wait_s.observe(record.wait_ns / 1e9)
+        records = [each.record for each in commits if each.record is not None]
+        self._verify_s.observe(records[0].verify_ns / 1e9)
+        self._wait_s.observe(records[0].wait_ns / 1e9)
         self._recent.verified(
             Forward(
-                record,
+                records,
                 mode,
-                num_sessions=len(commits),
                 num_tokens=sum(len(each.token_ids) for each in commits),
                 plain_s=self._facts.plain_s(len(commits)),
             )
         )
-
-
-def _effective_acceptance(records: Sequence[RoundRecord]) -> float:
-    """Acceptance times the mean depth of what was verified."""
-    drafted = [each for each in records if each.num_proposed]
-    tested = sum(each.num_tested for each in drafted)
-    if not tested:
-        return 0.0
-    acceptance = sum(each.num_accepted for each in drafted) / tested
-    return acceptance * sum(each.tree_depth for each in drafted) / len(drafted)
 
 
 def _gauge(name: str, words: str, value: float) -> GaugeMetricFamily:

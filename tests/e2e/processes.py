@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ssd.client import Client
 from ssd.core.errors import SsdError
@@ -85,7 +86,7 @@ class Service:
         self.processes[name] = Process(popen, log, errors)
         return self.processes[name]
 
-    def start_all(self, **settings: object) -> None:
+    def start_all(self, **settings: Any) -> None:
         """Coordinator, verifier and drafter, until drafts can flow."""
         self.address = self.start("coordinator", **settings).serves_at()
         verifier = self.start("verifier_service", name="verifier-0", **settings)

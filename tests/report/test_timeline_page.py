@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,8 +40,8 @@ def test_without_a_round_there_is_no_page(tmp_path: Path) -> None:
         write_timeline_page([], GROWTH, tmp_path / "timeline.html", title="nothing")
 
 
-def boxes_of(page: str) -> list[dict[str, dict[str, object]]]:
+def boxes_of(page: str) -> list[dict[str, Any]]:
     found = re.search(r"const boxes = (.*);", page)
     assert found is not None
-    boxes: list[dict[str, dict[str, object]]] = json.loads(found.group(1))
+    boxes: list[dict[str, Any]] = json.loads(found.group(1))
     return boxes

@@ -4,7 +4,7 @@ import pytest
 
 from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord
-from ssd.telemetry.recent_work import WINDOW_NS, Forward, RecentWork
+from ssd.telemetry.recent_work import SECOND_NS, WINDOW_S, Forward, RecentWork
 
 MS = 1_000_000
 
@@ -24,7 +24,7 @@ def forward(
         num_batch_rows=rows,
         lookup=Lookup.HIT,
     )
-    return Forward(record, Mode.SSD, num_sessions=1, num_tokens=tokens, plain_s=0.004)
+    return Forward([record], Mode.SSD, num_tokens=tokens, plain_s=0.004)
 
 
 def step(number: int, start_ms: int, end_ms: int) -> GrowthSpan:
@@ -32,16 +32,16 @@ def step(number: int, start_ms: int, end_ms: int) -> GrowthSpan:
 
 
 def test_nothing_divides_by_zero() -> None:
-    lately = RecentWork().until(0)
+    lately = RecentWork().lately(0)
     assert lately.busy == lately.overlap == lately.draft_cost == lately.speedup == 0.0
 
 
 def test_ratios_of_two_forwards() -> None:
     recent = RecentWork()
     recent.verified(forward(2, 10, wait_ms=2))
-    recent.verified(forward(12, 20, wait_ms=2))
     recent.grew([step(1, 4, 8), step(2, 8, 12)])
-    lately = recent.until(20 * MS)
+    recent.verified(forward(12, 20, wait_ms=2))
+    lately = recent.lately(20 * MS)
     assert lately.busy == pytest.approx(16 / 20)
     assert lately.overlap == pytest.approx(6 / 8)
     assert lately.draft_cost == pytest.approx(4 / 8)
@@ -52,19 +52,21 @@ def test_plain_forwards_correct_the_cost_model() -> None:
     recent = RecentWork()
     recent.verified(forward(0, 8, rows=1, tokens=1))  # the model said 4 ms
     recent.verified(forward(8, 16))
-    assert recent.until(16 * MS).speedup == pytest.approx(4 * 8 / 16)
+    assert recent.lately(16 * MS).speedup == pytest.approx(4 * 8 / 16)
 
 
 def test_a_step_of_two_sessions_counts_once() -> None:
     recent = RecentWork()
-    recent.verified(forward(0, 10))
     recent.grew([step(1, 0, 4)])
     recent.grew([step(1, 0, 4), step(2, 6, 14)])
-    assert recent.until(0).overlap == pytest.approx(8 / 12)
+    recent.verified(forward(0, 10))
+    assert recent.lately(0).overlap == 1.0  # the second step may still be under a forward to come
+    recent.verified(forward(13, 20))
+    assert recent.lately(0).overlap == pytest.approx((4 + 4 + 1) / 12)
 
 
 def test_older_work_is_left_out() -> None:
     recent = RecentWork()
     recent.verified(forward(0, 10, wait_ms=10))
-    assert recent.until(WINDOW_NS).busy == pytest.approx(0.5)
-    assert recent.until(WINDOW_NS + 11 * MS).busy == 0.0
+    assert recent.lately(WINDOW_S * SECOND_NS).busy == pytest.approx(0.5)
+    assert recent.lately((WINDOW_S + 1) * SECOND_NS).busy == 0.0
