@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coordinator.output_text import OutputText
-from coordinator.request_watch import RequestTelemetry, RequestWatch
+from coordinator.request_telemetry import RequestTelemetry
+from coordinator.request_watch import RequestWatch
 from coordinator.response_writer import ResponseWriter
 from coordinator.responses import delta_response, prompt_response
 from coordinator.served_model import ServedModel
@@ -36,7 +37,7 @@ class GenerateCall:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [
-                    group.create_task(self._watched_answer(index, each))
+                    group.create_task(self._watched_answer(index, each, watch))
                     for index, each in enumerate(admissions)
                 ]
         except ExceptionGroup as several:
@@ -63,9 +64,11 @@ class GenerateCall:
             if is_finished:
                 return
 
-    async def _watched_answer(self, index: int, admission: Admission) -> LiveSession:
-        """Each of several answers has figures and a log line of its own."""
-        with self.telemetry.watched({}) as watch:
+    async def _watched_answer(
+        self, index: int, admission: Admission, call: RequestWatch
+    ) -> LiveSession:
+        """Each of several answers has figures, spans and a log line of its own."""
+        with self.telemetry.watched_answer(call) as watch:
             try:
                 return await self._answer(index, admission, watch)
             except SsdError as error:

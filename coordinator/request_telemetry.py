@@ -53,6 +53,14 @@ class RequestTelemetry:
             if spans is not None:
                 spans.end(watch.ended_ns)
 
+    @contextmanager
+    def watched_answer(self, call: RequestWatch) -> Iterator[RequestWatch]:
+        """A watch for one of the several answers of a call, below the call's span."""
+        metadata = {"traceparent": call.traceparent} if call.traceparent else {}
+        with self.watched(metadata) as watch:
+            watch.model_name = call.model_name
+            yield watch
+
     def _ended(self, watch: RequestWatch, ended_ns: int) -> None:
         if watch.error is not None:
             self._metrics.refused(type(watch.error).__name__)

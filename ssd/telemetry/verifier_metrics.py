@@ -13,7 +13,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from ssd.core.ids import SessionId
 from ssd.core.messages import Close, Commit, Finished, Open
 from ssd.core.mode import Mode
-from ssd.core.rounds import Lookup, RoundRecord
+from ssd.core.rounds import Lookup, RoundRecord, WhyPlain
 from ssd.telemetry.buckets import FORWARD_SECONDS
 from ssd.telemetry.recent_work import Forward, RecentWork
 from ssd.telemetry.worker_metrics import WorkerFacts, worker_gauges
@@ -21,14 +21,7 @@ from ssd.telemetry.worker_metrics import WorkerFacts, worker_gauges
 _SESSIONS_REMEMBERED = 4096  # those whose coordinator was lost end without a word
 _DEEPEST = 16  # positions with a counter of their own
 _LOOKUPS = (Lookup.HIT, Lookup.MISS_ABSENT, Lookup.MISS_KEY, Lookup.MISS_LATE)
-_FALLBACKS = {
-    None: "start",
-    Lookup.HIT: "price",
-    Lookup.MISS_ABSENT: "no_drafter",
-    Lookup.MISS_KEY: "key",
-    Lookup.MISS_LATE: "late",
-}
-"""Why a round of a drafted mode had nothing to verify, by the lookup before it."""
+_FALLBACKS = tuple(each for each in WhyPlain if each is not WhyPlain.MODE)
 
 
 @dataclass(slots=True)
@@ -36,7 +29,6 @@ class _Session:
     """What is remembered of an open session between its rounds."""
 
     mode: Mode
-    last_lookup: Lookup | None = None
     first_launch_ns: int | None = None
 
 
@@ -153,7 +145,7 @@ class VerifierMetrics:
             "Rounds of a drafted mode that verified the bare root, by reason.",
             "reason",
         )
-        self._fallbacks = {each: fallbacks.labels(word) for each, word in _FALLBACKS.items()}
+        self._fallbacks = {each: fallbacks.labels(each.value) for each in _FALLBACKS}
         self._verify_s = Histogram(
             "ssd_verify_seconds",
             "A verification, from launch until the target's tokens are known.",
@@ -177,11 +169,10 @@ class VerifierMetrics:
             self._wasted.inc(record.num_proposed - record.num_accepted)
             for position in self._positions[: record.num_accepted]:
                 position.inc()
-        elif session.mode is not Mode.AR:
-            self._fallbacks[session.last_lookup].inc()
+        elif record.why_plain in self._fallbacks:
+            self._fallbacks[record.why_plain].inc()
         if record.lookup is not Lookup.LAST:
             self._lookups[record.lookup].inc()
-            session.last_lookup = record.lookup
         if session.first_launch_ns is None:
             session.first_launch_ns = record.launch_ns
         since = session.first_launch_ns

@@ -11,8 +11,7 @@ from opentelemetry.trace import SpanContext
 
 from ssd.core.ids import SessionId
 from ssd.core.messages import Close, Commit, Finished, Open
-from ssd.core.mode import Mode
-from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord, life_of
+from ssd.core.rounds import GrowthSpan, RoundRecord, WhyPlain, life_of
 from ssd.telemetry.process_trace import ProcessTrace
 from ssd.telemetry.trace_context import RequestTrace, has_spans, parse_traceparent
 from ssd.telemetry.tracing import Attributes, SpanEvent, SpanRecord, Tracing
@@ -29,7 +28,6 @@ class _Session:
     opening: Open
     opened_ns: int
     is_begun: bool = False
-    last_lookup: Lookup | None = None
     bases: OrderedDict[int, int] = field(default_factory=OrderedDict)
     """For which committed length a growth step was run."""
 
@@ -77,8 +75,6 @@ class VerifySpans:
                     if has_spans(each.base_len, session.opening.prompt_len):
                         spanned.append((session, each, each.record))
         self._add_rounds(spanned)
-        for session, _, record in spanned:
-            session.last_lookup = record.lookup
         for each in messages:
             if isinstance(each, Finished):
                 self.closed(each)
@@ -134,7 +130,7 @@ class VerifySpans:
                     context=context,
                     attributes=self._attributes(session, commit, record),
                     links=links if shared is None else [*links, shared],
-                    events=_events(session, commit, record),
+                    events=_events(commit, record),
                 )
             )
 
@@ -171,10 +167,10 @@ def _speculations(session: _Session, commit: Commit, record: RoundRecord) -> lis
     return [session.trace.speculate(commit.epoch, base, life) for base, life in sorted(origins)]
 
 
-def _events(session: _Session, commit: Commit, record: RoundRecord) -> list[SpanEvent]:
+def _events(commit: Commit, record: RoundRecord) -> list[SpanEvent]:
     events = []
-    if not record.num_proposed and session.opening.mode is not Mode.AR:
-        before = "start" if session.last_lookup is None else session.last_lookup.value
-        events.append(SpanEvent("fallback", record.launch_ns, {"ssd.lookup_before": before}))
+    if record.why_plain is not None and record.why_plain is not WhyPlain.MODE:
+        why = {"ssd.reason": record.why_plain.value}
+        events.append(SpanEvent("fallback", record.launch_ns, why))
     events.append(SpanEvent("commit", record.end_ns, {"ssd.tokens": len(commit.token_ids)}))
     return events
