@@ -4,10 +4,10 @@
     python benchmarks/tracing_cost.py --ratio 1
 
 Both services run the embedded pair on this machine, each as three processes, and only one of them
-has a request at a time. A pair of measurements asks both for the same prompts, in alternating
-order; no prompt comes twice, so that nothing is remembered. Every few pairs all processes are
-started anew, because two equal processes may differ in speed by their luck with memory. A collector
-that keeps the spans runs in this process, on the same cores.
+has a request at a time. A pair of measurements asks both for the same prompts, prompt by prompt in
+alternating order; no prompt comes in two pairs, so that nothing is remembered. Every few pairs all
+processes are started anew, because two equal processes may differ in speed by their luck with
+memory. A collector that keeps the spans runs in this process, on the same cores.
 """
 
 import argparse
@@ -39,8 +39,8 @@ def main() -> None:
     parser.add_argument("--ratio", type=float, default=0.01, help="share of requests sampled")
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--restarts", type=int, default=4, help="lives of the processes")
-    parser.add_argument("--requests", type=int, default=3, help="requests of one measurement")
-    parser.add_argument("--tokens", type=int, default=160)
+    parser.add_argument("--requests", type=int, default=6, help="requests of one measurement")
+    parser.add_argument("--tokens", type=int, default=200)
     chosen = parser.parse_args()
     prompts = _prompts()
     ratios: list[float] = []
@@ -50,13 +50,12 @@ def main() -> None:
         for life in range(chosen.restarts):
             with _service(None) as off, _service(receiver, chosen.ratio) as traced:
                 for address in (off, traced):
-                    _tokens_per_s(address, [next(prompts)], chosen.tokens)  # warms up
-                for pair in range(life, chosen.pairs, chosen.restarts):
+                    _run(address, next(prompts), chosen.tokens)  # warms up
+                for _ in range(life, chosen.pairs, chosen.restarts):
                     asked = [next(prompts) for _ in range(chosen.requests)]
-                    order = (off, traced) if pair % 2 else (traced, off)
-                    found = {each: _tokens_per_s(each, asked, chosen.tokens) for each in order}
-                    ratios.append(found[traced] / found[off])
-                    plain.append(found[off])
+                    plain_speed, traced_speed = _pair(off, traced, asked, chosen.tokens)
+                    ratios.append(traced_speed / plain_speed)
+                    plain.append(plain_speed)
         num_spans = len(receiver.spans)
     low, high = _interval(ratios)
     print(
@@ -114,19 +113,29 @@ def _prompts() -> Iterator[str]:
         number += 1
 
 
-def _tokens_per_s(address: str, prompts: Sequence[str], num_tokens: int) -> float:
-    """Tokens after each text's first, over the time that they took."""
-    tokens, seconds = 0, 0.0
+def _pair(off: str, traced: str, prompts: Sequence[str], num_tokens: int) -> tuple[float, float]:
+    """Tokens per second of both services over the same prompts."""
+    tokens = {off: 0, traced: 0}
+    seconds = {off: 0.0, traced: 0.0}
+    for number, prompt in enumerate(prompts):
+        for address in (off, traced) if number % 2 else (traced, off):
+            more_tokens, more_seconds = _run(address, prompt, num_tokens)
+            tokens[address] += more_tokens
+            seconds[address] += more_seconds
+    return tokens[off] / seconds[off], tokens[traced] / seconds[traced]
+
+
+def _run(address: str, prompt: str, num_tokens: int) -> tuple[int, float]:
+    """Tokens after the text's first, and the time that they took."""
     options = Options(max_tokens=num_tokens, temperature=0.0, mode=Mode.SSD, ignore_eos=True)
     with Client(address) as client:
-        for prompt in prompts:
-            arrivals = [
-                (time.perf_counter(), len(piece.token_ids))
-                for piece in client.generate(prompt, options)
-            ]
-            tokens += sum(count for _, count in arrivals) - arrivals[0][1]
-            seconds += arrivals[-1][0] - arrivals[0][0]
-    return tokens / seconds
+        arrivals = [
+            (time.perf_counter(), len(piece.token_ids))
+            for piece in client.generate(prompt, options)
+            if piece.token_ids
+        ]
+    tokens = sum(count for _, count in arrivals) - arrivals[0][1]
+    return tokens, arrivals[-1][0] - arrivals[0][0]
 
 
 def _interval(ratios: Sequence[float]) -> tuple[float, float]:
