@@ -52,9 +52,7 @@ async def run_coordinator(
     tracing = make_tracing(
         environ, service="ssd-coordinator", instance=f"coordinator-{config.coordinator.ordinal}"
     )
-    metrics = RequestMetrics(
-        lambda: TableFacts(table.num_running, table.num_queued, len(table.seats), table.num_stale)
-    )
+    metrics = RequestMetrics(lambda: _facts(table))
     generation_pb2_grpc.add_GenerationServiceServicer_to_server(
         GenerationServicer(
             table,
@@ -99,6 +97,12 @@ async def _report_readiness(table: SessionTable, vitals: health.aio.HealthServic
         await vitals.set(_SERVICE, status)
         await table.seats_changed.wait()
         table.seats_changed.clear()
+
+
+def _facts(table: SessionTable) -> TableFacts:
+    return TableFacts(
+        table.num_running, table.num_queued, len(table.seats), table.num_stale, dict(table.moves)
+    )
 
 
 def _limits(config: SsdConfig) -> TableLimits:

@@ -196,6 +196,11 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                     (_rate("ssd_dropped_messages_total", by="role"), "unreadable at {{role}}"),
                 ),
             ),
+            Panel(
+                "Sessions opened",
+                ((_rate("ssd_session_openings_total", by="reason"), "{{reason}}"),),
+                "All but start are moves: a lost verifier, a drain, a verifier without room.",
+            ),
         ),
     ),
 )

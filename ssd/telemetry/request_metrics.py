@@ -1,7 +1,7 @@
 """What a coordinator counts about its requests. docs/observability.md explains each name."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -18,6 +18,8 @@ class TableFacts:
     num_queued: int
     num_verifiers: int
     num_stale: int
+    openings: Mapping[str, int] = field(default_factory=dict)
+    """How often sessions were opened on a verifier, by the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,14 @@ class RequestMetrics:
         )
         stale.add_metric(["coordinator"], facts.num_stale)
         yield stale
+        openings = CounterMetricFamily(
+            "ssd_session_openings",
+            "Sessions opened on a verifier, by the reason: the start, or a move.",
+            labels=["reason"],
+        )
+        for reason, count in facts.openings.items():
+            openings.add_metric([reason], count)
+        yield openings
 
     def _define(self) -> None:
         def counter(name: str, words: str, *labels: str) -> Counter:

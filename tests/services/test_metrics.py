@@ -79,6 +79,7 @@ async def test_the_coordinator_counts_requests_and_times(
     assert coordinator.value("ssd_generation_tokens_total") > 20
     assert coordinator.value("ssd_time_to_first_token_seconds_count") == 2
     assert coordinator.value("ssd_request_acceptance_sum") >= reply.acceptance - 1e-6
+    assert coordinator.value("ssd_session_openings_total", reason="start") == 2
     assert coordinator.value("ssd_requests_running") == 0
     assert coordinator.value("ssd_requests_queued") == 0
 
