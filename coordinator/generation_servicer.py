@@ -68,6 +68,8 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         try:
             model = self._model()
             watch.model_name, watch.prompt = model.target.model_name, request.text
+            if request.WhichOneof("prompt") == "chat":
+                watch.operation = "chat"
             # Not on the event loop: a long text takes the tokenizer long.
             admissions = await asyncio.to_thread(admit, request, model, self._defaults)
             call = GenerateCall(

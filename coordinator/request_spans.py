@@ -13,7 +13,6 @@ from ssd.core.rounds import Lookup, figures_of
 from ssd.telemetry.trace_context import RequestTrace, has_spans, parse_traceparent
 from ssd.telemetry.tracing import Attributes, SpanRecord, Tracing
 
-_OPERATION = "text_completion"
 _PROVIDER = "ssd"
 _SAME_CLOCK_NS = 50_000_000  # further apart, the verifier's clock is another machine's
 
@@ -27,7 +26,7 @@ class RequestSpans:
         self._tracing = tracing
         self._watch = watch
         self._root = tracing.start(
-            _OPERATION,
+            watch.operation,
             watch.received_ns,
             parent=None if caller is None else caller.root,
             kind=SpanKind.SERVER,
@@ -44,10 +43,11 @@ class RequestSpans:
 
     def _describe(self, root: Span) -> None:
         watch = self._watch
-        root.set_attributes({gen_ai.GEN_AI_OPERATION_NAME: _OPERATION})
+        root.update_name(watch.operation)
+        root.set_attributes({gen_ai.GEN_AI_OPERATION_NAME: watch.operation})
         root.set_attributes({gen_ai.GEN_AI_PROVIDER_NAME: _PROVIDER})
         if watch.model_name:
-            root.update_name(f"{_OPERATION} {watch.model_name}")
+            root.update_name(f"{watch.operation} {watch.model_name}")
             root.set_attributes(
                 {
                     gen_ai.GEN_AI_REQUEST_MODEL: watch.model_name,

@@ -58,7 +58,7 @@ class RequestTelemetry:
         """A watch for one of the several answers of a call, below the call's span."""
         metadata = {"traceparent": call.traceparent} if call.traceparent else {}
         with self.watched(metadata) as watch:
-            watch.model_name = call.model_name
+            watch.model_name, watch.operation = call.model_name, call.operation
             yield watch
 
     def _ended(self, watch: RequestWatch, ended_ns: int) -> None:

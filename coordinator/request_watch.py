@@ -30,6 +30,7 @@ class RequestWatch:
         self.books: ClientSession | None = None
         self.error: SsdError | None = None
         self.model_name = ""
+        self.operation = "text_completion"  # or chat, in the words of the GenAI conventions
         self.prompt = ""
         self.traceparent = ""  # of the root span, for the messages that open the session
         self.verifier_offset_ns: int | None = None
