@@ -100,8 +100,9 @@ async def _report_readiness(table: SessionTable, vitals: health.aio.HealthServic
 
 
 def _facts(table: SessionTable) -> TableFacts:
+    openings = {reason.value: count for reason, count in dict(table.moves).items()}
     return TableFacts(
-        table.num_running, table.num_queued, len(table.seats), table.num_stale, dict(table.moves)
+        table.num_running, table.num_queued, len(table.seats), table.num_stale, openings
     )
 
 
