@@ -17,10 +17,12 @@ from ssd.core.errors import InvalidRequest, ProtocolError
 from ssd.core.ids import SessionId
 from ssd.core.logprobs import LogprobsWanted
 from ssd.core.mode import Mode
+from ssd.core.rule import Rule
 from ssd.core.stop_rules import StopRules
 from ssd.v1 import generation_pb2
 from ssd.wire.codec import decode_mode
 from ssd.wire.logprob_codec import decode_limits
+from ssd.wire.sampling_codec import RULES, decode_rule
 
 MAX_REQUEST_ID_LEN = 128
 MAX_CHOICES = 128
@@ -34,6 +36,7 @@ class RequestDefaults:
 
     mode: Mode
     allow_request_mode: bool
+    rule: Rule
     max_tokens: int | None
     ordinal: int
     max_choices: int  # more could never be admitted together
@@ -55,7 +58,9 @@ def admit(
         session_id=_session_id(request, defaults),
         prompt_token_ids=prompt,
         max_len=len(prompt) + max_tokens,
-        params=sampling_params(request, model, max_tokens=max_tokens),
+        params=sampling_params(
+            request, model, max_tokens=max_tokens, rule=_rule(request, defaults)
+        ),
         stop_token_ids=stop_token_ids(request, model),
         mode=_mode(request, defaults),
         stop_rules=StopRules(tuple(request.stop), request.include_stop),
@@ -210,6 +215,14 @@ def _mode(request: generation_pb2.GenerateRequest, defaults: RequestDefaults) ->
     if mode is not defaults.mode and not defaults.allow_request_mode:
         raise InvalidRequest(f"mode {mode} is not allowed here, only {defaults.mode}", "mode")
     return mode
+
+
+def _rule(request: generation_pb2.GenerateRequest, defaults: RequestDefaults) -> Rule:
+    if not request.HasField("rule"):
+        return defaults.rule
+    if request.rule not in RULES.values():
+        raise InvalidRequest(f"rule must be coupled or ratio, not {request.rule}", "rule")
+    return decode_rule(request.rule)
 
 
 def _session_id(request: generation_pb2.GenerateRequest, defaults: RequestDefaults) -> SessionId:

@@ -32,6 +32,7 @@ from ssd.core.ids import SessionId
 from ssd.core.mode import Mode
 from ssd.v1 import generation_pb2, generation_pb2_grpc
 from ssd.wire.codec import MODES
+from ssd.wire.sampling_codec import RULES
 from ssd.wire.status import abort
 
 log = structlog.get_logger()
@@ -121,6 +122,7 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
             default_mode=MODES[self._defaults.mode],
             allowed_modes=[MODES[mode] for mode in modes],
             exactness=model.exactness,
+            default_rule=RULES[self._defaults.rule],
         )
 
     async def Tokenize(  # noqa: N802 (the name is the protocol's)

@@ -9,6 +9,7 @@ from ssd.core.messages import FinishReason
 from ssd.core.rounds import Lookup, RoundFigures, figures_of
 from ssd.v1 import generation_pb2
 from ssd.wire.codec import FINISH_REASONS, MODES, encode_round, encode_spans
+from ssd.wire.sampling_codec import RULES
 
 
 def prompt_response(
@@ -66,7 +67,8 @@ def complete_response(
         mode=MODES[first.admission.mode],
         figures=choices[0].figures,
         timing=choices[0].timing,
-        exactness=model.exactness,
+        exactness=model.exactness_of(first.admission.params),
+        rule=RULES[first.admission.params.rule],
         choices=choices if len(choices) > 1 else (),
     )
     _copy_stop(choices[0], complete)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from coordinator.served_model import ServedModel
 from coordinator.text_codec import TextCodec
 from ssd.core.errors import InvalidRequest
+from ssd.core.rule import Rule
 from ssd.core.sampling_params import SamplingParams, check_something_is_left
 from ssd.v1 import generation_pb2
 
@@ -17,7 +18,7 @@ Sequences = tuple[tuple[int, ...], ...]
 
 
 def sampling_params(
-    request: generation_pb2.GenerateRequest, model: ServedModel, *, max_tokens: int
+    request: generation_pb2.GenerateRequest, model: ServedModel, *, max_tokens: int, rule: Rule
 ) -> SamplingParams:
     """Raises InvalidRequest naming the field and the limit."""
     if request.min_tokens > max_tokens:
@@ -33,6 +34,7 @@ def sampling_params(
         top_p=request.top_p if request.HasField("top_p") else 1.0,
         min_p=request.min_p,
         seed=request.seed if request.HasField("seed") else secrets.randbits(64),
+        rule=rule,
         repetition_penalty=repetition,
         presence_penalty=request.presence_penalty,
         frequency_penalty=request.frequency_penalty,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from coordinator.text_codec import TextCodec
+from ssd.core.sampling_params import SamplingParams
 from ssd.wire.hello import Capabilities
 
 _EXACTNESS = {
@@ -11,6 +12,9 @@ _EXACTNESS = {
     "bf16": "the target's law; equal to plain decoding up to rounding",
     "fp16": "the target's law; equal to plain decoding up to rounding",
 }
+
+
+_BY_RATIO = "the target's law; a seed does not fix the text under rule ratio"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +28,7 @@ class ServedModel:
     def exactness(self) -> str:
         """Which guarantee the text carries (README: what "exact" means here)."""
         return _EXACTNESS.get(self.target.dtype, "the target's law")
+
+    def exactness_of(self, params: SamplingParams) -> str:
+        """Which guarantee one request's text carries."""
+        return self.exactness if params.is_coupled else _BY_RATIO

@@ -1,6 +1,7 @@
 """The drafter's engine: the core's growth steps, run by the draft model and ranked by the race that
 the target will run (docs/decisions/0001-coupled-rule.md)."""
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +9,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ssd.core.drafter import Drafter, Output, ReleaseDraftKv, Step, StepShare, ToVerifier
+from ssd.core.drafter import (
+    Candidates,
+    Drafter,
+    DraftSession,
+    Output,
+    ReleaseDraftKv,
+    Step,
+    StepShare,
+    ToVerifier,
+)
 from ssd.core.errors import InvalidRequest
 from ssd.core.ids import KvId
 from ssd.core.messages import Close, Commit, Open, Refused
@@ -19,8 +29,11 @@ from ssd.sampling import (
     PathEdits,
     RankedCandidates,
     TextEdits,
+    perturbed_scores,
     rank_candidates,
 )
+from ssd.sampling.draft_law import DraftPolicy, sample_candidates
+from ssd.sampling.ratio_rule import RatioNumbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +41,7 @@ class _Done:
     """A growth step whose candidates are known and not yet in the trees."""
 
     step: Step
-    candidates: list[RankedCandidates]
+    candidates: list[Candidates]
     start_s: float
     end_s: float
 
@@ -36,7 +49,14 @@ class _Done:
 class DrafterMachine:
     """Runs on the engine thread (`ssd.engine.engine_thread.Machine`); owns core, runner, noise."""
 
-    def __init__(self, core: Drafter, runner: Runner[Tensor], *, vocab_size: int) -> None:
+    def __init__(
+        self,
+        core: Drafter,
+        runner: Runner[Tensor],
+        *,
+        vocab_size: int,
+        policy: DraftPolicy | None = None,
+    ) -> None:
         self.core = core
         self._runner = runner
         self._vocab_size = vocab_size
@@ -46,6 +66,8 @@ class DrafterMachine:
         self._num_candidates = max(growth.num_candidates, chain.num_candidates)
         self._noise: dict[KvId, NoiseRows] = {}
         self._edits: dict[KvId, TextEdits] = {}
+        self._policy = policy or DraftPolicy()
+        self._numbers: dict[KvId, RatioNumbers] = {}
         self._done: _Done | None = None
         self.device_s = 0.0  # spent in forwards and ranking
 
@@ -109,6 +131,7 @@ class DrafterMachine:
                 self._runner.release(output.kv_id)
                 self._noise.pop(output.kv_id, None)
                 self._edits.pop(output.kv_id, None)
+                self._numbers.pop(output.kv_id, None)
 
     def _refuse(self, message: Open | Commit, peer: str) -> list[Output]:
         """Let go of a session that the draft cannot follow."""
@@ -117,24 +140,55 @@ class DrafterMachine:
         closed = self.core.close(Close(message.session_id, message.epoch), peer=peer)
         return [*closed, ToVerifier(peer, refusal)]
 
-    def _rank(
-        self, logits: Tensor, draws: Sequence[DrawSpec], step: Step
+    def _rank(self, logits: Tensor, draws: Sequence[DrawSpec], step: Step) -> list[Candidates]:
+        """Candidates per row by its session's rule: the race's best, or what is drawn here."""
+        sessions = [share.session for share in step.shares for _ in share.nodes]
+        coupled = [row for row, draw in enumerate(draws) if draw.params.is_coupled]
+        if len(coupled) == len(draws):
+            return [*self._raced(logits, draws, sessions)]
+        candidates: dict[int, Candidates] = {}
+        if coupled:
+            raced = self._raced(
+                logits[coupled], [draws[row] for row in coupled], [sessions[row] for row in coupled]
+            )
+            candidates |= zip(coupled, raced, strict=True)
+        sampled = [row for row in range(len(draws)) if row not in candidates]
+        scores = perturbed_scores(logits[sampled], [draws[row] for row in sampled])
+        if self._banned:
+            banned = self._banned_rows([sessions[row] for row in sampled])
+            scores = scores.masked_fill(banned.to(scores.device), -math.inf)
+        coins = [
+            self._numbers_of(sessions[row]).draft_coins(draws[row].position) for row in sampled
+        ]
+        drawn = sample_candidates(scores, self._policy, coins, num_candidates=self._num_candidates)
+        candidates |= zip(sampled, drawn, strict=True)
+        return [candidates[row] for row in range(len(draws))]
+
+    def _raced(
+        self, logits: Tensor, draws: Sequence[DrawSpec], sessions: Sequence[DraftSession]
     ) -> list[RankedCandidates]:
-        banned = None if not self._banned else self._banned_rows(step)
+        banned = None if not self._banned else self._banned_rows(sessions)
         return rank_candidates(
             logits, draws, num_candidates=self._num_candidates, banned_token_ids=banned
         )
 
-    def _banned_rows(self, step: Step) -> Tensor:
+    def _numbers_of(self, session: DraftSession) -> RatioNumbers:
+        numbers = self._numbers.get(session.kv_id)
+        if numbers is None:
+            numbers = RatioNumbers(session.opening.params.seed)
+            self._numbers[session.kv_id] = numbers
+        return numbers
+
+    def _banned_rows(self, sessions: Sequence[DraftSession]) -> Tensor:
         """[vocab] where all rows are one verifier's, else [rows, vocab]."""
-        peers = [share.session.peer for share in step.shares for _ in share.nodes]
+        peers = [session.peer for session in sessions]
         masks = [self._banned.get(peer, self._nothing_banned) for peer in peers]
         return masks[0] if len(set(peers)) == 1 else torch.stack(masks)
 
     def _draws(self, share: StepShare) -> list[DrawSpec]:
         """The target's next draw after each node, as the target will make it."""
         params = share.session.opening.params
-        noise = None if params.is_greedy else self._noise_of(share)
+        noise = self._noise_of(share) if params.is_coupled and not params.is_greedy else None
         if not params.edits_logits:
             return [DrawSpec(params, node.position + 1, noise) for node in share.nodes]
         text = self._text_edits(share)

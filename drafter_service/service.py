@@ -14,6 +14,7 @@ from ssd.core.growth import GrowthLimits, chain_limits
 from ssd.core.price import CostModel
 from ssd.engine.engine_thread import EngineThread
 from ssd.engine.loading import LoadedModel
+from ssd.sampling.draft_law import DraftPolicy
 from ssd.telemetry.drafter_metrics import DrafterMetrics
 from ssd.telemetry.tracing import Tracing
 from ssd.telemetry.worker_metrics import WorkerFacts
@@ -44,7 +45,9 @@ class DrafterService:
         cost = CostModel(measure_forwards(draft.runner, context_len=draft.context_len))
         limits = _limits(config, draft)
         state = Drafter(limits, life=secrets.randbelow(_NUM_LIVES))
-        self.machine = DrafterMachine(state, draft.runner, vocab_size=draft.vocab_size)
+        self.machine = DrafterMachine(
+            state, draft.runner, vocab_size=draft.vocab_size, policy=_policy(config)
+        )
         vocabulary = draft.vocabulary
         special_ids = sorted(vocabulary.special_ids) if vocabulary is not None else []
         self.servicer = DrafterServicer(
@@ -95,6 +98,15 @@ class DrafterService:
         )
 
 
+def _policy(config: SsdConfig) -> DraftPolicy:
+    drafter = config.drafter
+    return DraftPolicy(
+        num_proposals=drafter.siblings or 1,
+        law_len=drafter.law_size,
+        top_weight=drafter.saguaro,
+    )
+
+
 def _limits(config: SsdConfig, draft: LoadedModel) -> DrafterLimits:
     drafter = config.drafter
     return DrafterLimits(
@@ -106,6 +118,7 @@ def _limits(config: SsdConfig, draft: LoadedModel) -> DrafterLimits:
             urgent_frontier=drafter.frontier_while_waiting,
             max_depth=drafter.max_depth,
             min_reach=drafter.min_reach,
+            num_siblings=drafter.siblings,
         ),
         chain=chain_limits(drafter.sd_depth),
         max_rows=drafter.max_rows,

@@ -18,13 +18,21 @@ from ssd.core import errors
 from ssd.core.messages import FinishReason
 from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan, RoundRecord
+from ssd.core.rule import Rule
 from ssd.v1 import (
     generation_pb2,
     generation_pb2_grpc,
     registry_pb2,
     registry_pb2_grpc,
 )
-from ssd.wire.codec import MODES, decode_finish_reason, decode_mode, decode_round, decode_spans
+from ssd.wire.codec import (
+    MODES,
+    decode_finish_reason,
+    decode_mode,
+    decode_round,
+    decode_spans,
+)
+from ssd.wire.sampling_codec import RULES, decode_rule
 from ssd.wire.status import error_of_call
 
 _SHORT_CALL_S = 10.0
@@ -41,6 +49,7 @@ class Options:
     min_p: float | None = None
     seed: int | None = None
     mode: Mode | None = None
+    rule: Rule | None = None
     request_id: str | None = None
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
@@ -68,6 +77,7 @@ class Completion:
     num_completion_tokens: int
     seed: int
     mode: Mode
+    rule: Rule
     exactness: str
     figures: generation_pb2.SpeculationFigures
     rounds: tuple[RoundRecord, ...]
@@ -174,6 +184,7 @@ def _request(prompt: str | Sequence[int], options: Options) -> generation_pb2.Ge
             min_p=options.min_p,
             seed=options.seed,
             mode=MODES[options.mode] if options.mode is not None else None,
+            rule=RULES[options.rule] if options.rule is not None else None,
             request_id=options.request_id,
             stop_token_ids=options.stop_token_ids,
             ignore_eos=options.ignore_eos,
@@ -196,6 +207,7 @@ def _completion(message: generation_pb2.Complete) -> Completion:
         num_completion_tokens=message.usage.completion_tokens,
         seed=message.seed,
         mode=decode_mode(message.mode),
+        rule=decode_rule(message.rule),
         exactness=message.exactness,
         figures=message.figures,
         rounds=tuple(decode_round(each) for each in message.rounds),

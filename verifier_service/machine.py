@@ -11,7 +11,15 @@ from ssd.core.messages import Open
 from ssd.core.rows import Runner
 from ssd.core.sampling_params import SamplingParams
 from ssd.core.verifier import Idle, Output, ReleaseKv, Round, SessionOver, Share, Verifier
-from ssd.sampling import DrawSpec, NoiseRows, PathEdits, TextEdits, target_token_ids
+from ssd.sampling import (
+    DrawSpec,
+    NoiseRows,
+    PathEdits,
+    TextEdits,
+    perturbed_scores,
+    target_token_ids,
+)
+from ssd.sampling.ratio_rule import RatioRule
 from verifier_service.logprob_notes import LogprobNotes
 
 _GREEDY = SamplingParams(temperature=0.0)
@@ -36,6 +44,7 @@ class VerifierMachine:
         self._noise: dict[SessionId, NoiseRows] = {}
         self._edits: dict[SessionId, TextEdits] = {}
         self._logprobs = LogprobNotes()
+        self._ratio = RatioRule()
         self._done: _Done | None = None
         self._wake_at: float | None = None
         self.device_s = 0.0  # spent in forwards and draws
@@ -54,7 +63,7 @@ class VerifierMachine:
         launch_s = self.now()
         logits = self._runner.forward(action.groups)  # [wanted rows of all sessions, vocab]
         draws = [draw for share in action.shares for draw in self._draws(share)]
-        token_ids = target_token_ids(logits, draws) if draws else []
+        token_ids = self._target_token_ids(logits, draws, action.shares) if draws else []
         self._logprobs.note(action, logits, draws, token_ids)
         end_s = self.now()
         self.device_s += end_s - launch_s
@@ -87,6 +96,35 @@ class VerifierMachine:
                 self._noise.pop(output.session_id, None)
                 self._edits.pop(output.session_id, None)
                 self._logprobs.forget(output.session_id)
+                self._ratio.release(output.session_id)
+
+    def _target_token_ids(
+        self, logits: Tensor, draws: Sequence[DrawSpec], shares: Sequence[Share]
+    ) -> list[int]:
+        """Each row's token by its session's rule; all coupled rows are drawn together."""
+        coupled = [row for row, draw in enumerate(draws) if draw.params.is_coupled]
+        if len(coupled) == len(draws):
+            return target_token_ids(logits, draws)
+        token_ids = [0] * len(draws)
+        if coupled:
+            drawn = target_token_ids(logits[coupled], [draws[row] for row in coupled])
+            for row, token_id in zip(coupled, drawn, strict=True):
+                token_ids[row] = token_id
+        start = 0
+        for share in shares:
+            rows = slice(start, start + len(share.rows.wanted))
+            start = rows.stop
+            if share.planned is not None and not share.session.opening.params.is_coupled:
+                scores = perturbed_scores(logits[rows], draws[rows])
+                token_ids[rows] = self._drawn_by_ratio(scores, share)
+        return token_ids
+
+    def _drawn_by_ratio(self, scores: Tensor, share: Share) -> list[int]:
+        assert share.planned is not None, "a prefill chunk draws nothing"
+        opening = share.session.opening
+        numbers = self._ratio.numbers_of(opening.session_id, opening.params.seed)
+        positions = [position + 1 for position in share.rows.positions]
+        return self._ratio.target_token_ids(scores, share.planned, positions, numbers)
 
     def _draws(self, share: Share) -> list[DrawSpec]:
         """How each wanted row becomes the target's next token, one position after the row's."""
@@ -95,7 +133,8 @@ class VerifierMachine:
             return [
                 DrawSpec(_GREEDY, share.rows.positions[row] + 1, None) for row in share.rows.wanted
             ]
-        noise = None if opening.params.is_greedy else self._noise_of(opening)
+        is_raced = opening.params.is_coupled and not opening.params.is_greedy
+        noise = self._noise_of(opening) if is_raced else None
         edits = self._path_edits(share) if opening.params.edits_logits else {}
         return [
             DrawSpec(opening.params, share.rows.positions[row] + 1, noise, edits.get(row))

@@ -10,6 +10,7 @@ from google.protobuf.json_format import MessageToDict
 from ssd.cli.options import Address, coordinator_address, one_sentence_errors
 from ssd.client import Client, Completion, Options
 from ssd.core.mode import Mode
+from ssd.core.rule import Rule
 
 
 def generate(
@@ -25,6 +26,9 @@ def generate(
     seed: Annotated[int | None, typer.Option(help="Same seed, same text.")] = None,
     mode: Annotated[
         Mode | None, typer.Option(help="ssd drafts ahead, sd drafts in turn, ar does not.")
+    ] = None,
+    rule: Annotated[
+        Rule | None, typer.Option(help="coupled: the seed fixes the text; ratio: min(1, p/q).")
     ] = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -42,6 +46,7 @@ def generate(
         min_p=min_p,
         seed=seed,
         mode=mode,
+        rule=rule,
     )
     with one_sentence_errors(), Client(coordinator_address(address)) as client:
         generation = client.generate(text, options)
@@ -67,6 +72,7 @@ def _record(text: str, token_ids: list[int], completion: Completion) -> dict[str
         "finish_reason": completion.finish_reason.value,
         "seed": completion.seed,
         "mode": completion.mode.value,
+        "rule": completion.rule.value,
         "prompt_tokens": completion.num_prompt_tokens,
         "completion_tokens": completion.num_completion_tokens,
         "exactness": completion.exactness,

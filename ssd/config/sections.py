@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ssd.core.mode import Mode
+from ssd.core.rule import Rule
 
 
 def _refuse_boolean(value: object) -> object:
@@ -22,6 +23,7 @@ _NO_BOOLEAN = BeforeValidator(_refuse_boolean)
 
 Count = Annotated[int, Field(ge=1), _NO_BOOLEAN]
 Index = Annotated[int, Field(ge=0), _NO_BOOLEAN]
+Siblings = Annotated[int, Field(ge=1, le=8), _NO_BOOLEAN]
 Port = Annotated[int, Field(ge=0, le=65535), _NO_BOOLEAN]
 Seconds = Annotated[float, Field(gt=0), _NO_BOOLEAN]
 Share = Annotated[float, Field(gt=0, le=1), _NO_BOOLEAN]
@@ -149,6 +151,12 @@ class DrafterSection(Section):
     """Growth stops at nodes that the target reaches with a smaller probability than this."""
     sd_depth: Count = 4
     """Tokens of the chain that mode sd drafts per round."""
+    siblings: Siblings | None = None
+    """Candidates of one node that may be verified, 1 for chains; null: all, under rule ratio 1."""
+    law_size: Count = 64
+    """Likeliest tokens that the draft samples from under rule ratio, and whose law it sends."""
+    saguaro: Share = 1.0
+    """Factor on the draft's likeliest tokens under rule ratio; less: more hits, fewer accepted."""
     max_rows: Count = 256
     """Rows of one forward over all sessions, at most."""
     # As many as the verifier's: the draft follows the same text.
@@ -176,6 +184,8 @@ class SpeculationSection(Section):
     """Mode of a request that names none: ssd drafts during verification, sd before it, ar never."""
     allow_request_mode: bool = True
     """Let a request choose its own mode."""
+    rule: Rule = Rule.COUPLED
+    """Rule of a request that names none: coupled, where the seed fixes the text, or ratio."""
 
 
 class TimeoutsSection(Section):

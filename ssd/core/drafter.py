@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 
 from ssd.core.draft_tree import DraftNode, DraftTree
 from ssd.core.edge_rates import EdgeRates, are_counts
-from ssd.core.expansion import Expansion
+from ssd.core.expansion import Expansion, SampledCandidates
+from ssd.core.fan_out import structural_estimates
 from ssd.core.growth import GrowthLimits
 from ssd.core.ids import KvId, SessionId, SlotSet
 from ssd.core.keys import key_of
@@ -25,6 +26,7 @@ from ssd.core.messages import Close, Commit, Grow, Need, Open, Rates, Refused
 from ssd.core.mode import Mode
 from ssd.core.rounds import STEPS_PER_LIFE, GrowthSpan
 from ssd.core.rows import RowGroup
+from ssd.core.rule import Rule
 
 SessionKey = tuple[str, SessionId]
 """(peer, session id): two verifiers may use the same session id."""
@@ -123,8 +125,8 @@ class Step:
         return tuple(share.rows for share in self.shares)
 
 
-Candidates = tuple[Sequence[int], Sequence[float]]
-"""(token ids, estimates), best first."""
+Candidates = tuple[Sequence[int], Sequence[float]] | SampledCandidates
+"""(token ids, estimates), best first; or what rule `ratio` drew."""
 
 
 class Drafter:
@@ -134,7 +136,7 @@ class Drafter:
         """`life` tells this life's growth steps from those of other drafters (`life_of`)."""
         self.limits = limits
         self._first_step = life * STEPS_PER_LIFE
-        self.rates = EdgeRates()
+        self.rates, self.ratio_rates = EdgeRates(), EdgeRates()
         self.sessions: dict[SessionKey, DraftSession] = {}
         self.num_steps = 0
         self.num_stale = 0
@@ -201,7 +203,11 @@ class Drafter:
         if not (are_counts(message.tests) and are_counts(message.matches)):
             self.num_stale += 1
             return []
-        self.rates = EdgeRates(list(message.tests), list(message.matches))
+        rates = EdgeRates(list(message.tests), list(message.matches))
+        if message.rule is Rule.RATIO:
+            self.ratio_rates = rates
+        else:
+            self.rates = rates
         return []
 
     def peer_lost(self, peer: str) -> list[Output]:
@@ -251,12 +257,12 @@ class Drafter:
         answers = iter(candidates)
         for share in step.shares:
             session = share.session
-            found = [(node, *next(answers)) for node in share.nodes]
+            found = [(node, next(answers)) for node in share.nodes]
             if self.sessions.get((session.peer, session.opening.session_id)) is not session:
                 continue  # closed or opened anew while the forward ran
             session.running = ()
-            for node, token_ids, estimates in found:
-                self._expand(session, step.number, node, token_ids, estimates)
+            for node, answer in found:
+                self._expand(session, step.number, node, answer)
             session.spans.append(_span(step, share, start_s, end_s))
             outputs += self._flush(session)
         return outputs
@@ -355,14 +361,12 @@ class Drafter:
         session: DraftSession,
         step: int,
         node: DraftNode,
-        token_ids: Sequence[int],
-        estimates: Sequence[float],
+        candidates: Candidates,
     ) -> None:
-        count = session.limits.num_candidates
-        token_ids, estimates = tuple(token_ids[:count]), tuple(estimates[:count])
-        session.tree.expand(node, token_ids, estimates, self.rates)
+        expansion = _expansion(session, step, node, candidates)
+        rates = self.rates if session.opening.params.is_coupled else self.ratio_rates
+        session.tree.expand(node, expansion.token_ids, expansion.estimates, rates)
         if not node.is_dropped:
-            expansion = Expansion(node.key, node.position + 1, token_ids, estimates, step)
             session.pending.append(expansion)
             session.pending_reach += session.tree.reach_of(node)
 
@@ -398,6 +402,21 @@ class Drafter:
     def _drop(self, key: SessionKey) -> list[Output]:
         session = self.sessions.pop(key, None)
         return [] if session is None else [ReleaseDraftKv(session.kv_id)]
+
+
+def _expansion(
+    session: DraftSession, step: int, node: DraftNode, candidates: Candidates
+) -> Expansion:
+    count, position = session.limits.num_candidates, node.position + 1
+    if isinstance(candidates, SampledCandidates):
+        token_ids = candidates.token_ids[:count]
+        num_proposals = min(candidates.num_proposals, count)
+        estimates = structural_estimates(num_proposals, len(token_ids))
+        return Expansion(
+            node.key, position, token_ids, estimates, step, num_proposals, candidates.law
+        )
+    ids, shares = tuple(candidates[0][:count]), tuple(candidates[1][:count])
+    return Expansion(node.key, position, ids, shares, step, session.limits.num_siblings)
 
 
 def _refusal(opening: Open, peer: str, kind: str, message: str) -> ToVerifier:

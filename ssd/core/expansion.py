@@ -9,6 +9,7 @@ the same tree keyed by outcomes.)
 from dataclasses import dataclass
 
 from ssd.core.ids import PrefixKey
+from ssd.core.sparse_law import SparseLaw
 
 MAX_EXPANSIONS = 1024
 
@@ -20,6 +21,9 @@ class Expansion:
     `position` is the index in the text of the token they propose, which is the prefix's length.
     `estimates[i]` is the drafter's own probability that the target takes `token_ids[i]` given that
     it stands at the prefix. `step` is the drafter's growth step that ran the prefix's last token.
+    The first `num_proposals` candidates (None: all of them) may be verified, the others are keys:
+    tokens that further expansions may follow. Under rule `ratio` the proposals are in draw order,
+    and `law` is what they were drawn from, None where they were not drawn.
     """
 
     key: PrefixKey
@@ -27,17 +31,45 @@ class Expansion:
     token_ids: tuple[int, ...]
     estimates: tuple[float, ...]
     step: int = 0
+    num_proposals: int | None = None
+    law: SparseLaw | None = None
 
     def __post_init__(self) -> None:
         if len(self.token_ids) != len(self.estimates):
             raise ValueError(f"{len(self.token_ids)} tokens, {len(self.estimates)} estimates")
 
+    @property
+    def proposals(self) -> tuple[int, ...]:
+        return self.token_ids[: self.num_proposals]
+
+    def is_sampled(self, *, vocab_size: int) -> bool:
+        """Whether a peer's proposals may come under rule `ratio`: counted, and of the law sent."""
+        if self.num_proposals is None or not 0 <= self.num_proposals <= len(self.token_ids):
+            return False
+        if self.law is None:
+            return True
+        return self.law.makes_sense(vocab_size=vocab_size)
+
+
+@dataclass(frozen=True, slots=True)
+class SampledCandidates:
+    """What rule `ratio` drew after one prefix: proposals in draw order, then keys, best first."""
+
+    token_ids: tuple[int, ...]
+    num_proposals: int
+    law: SparseLaw | None
+
 
 class ExpansionMap:
-    """The expansions of one session by prefix key, bounded, oldest out first."""
+    """The expansions of one session by prefix key, bounded, oldest out first.
 
-    def __init__(self, capacity: int = MAX_EXPANSIONS) -> None:
+    With `keep_first` an expansion that stands is never changed, as rule `ratio` demands: a second
+    draw must not replace or join the first.
+    """
+
+    def __init__(self, capacity: int = MAX_EXPANSIONS, *, keep_first: bool = False) -> None:
         self._capacity = capacity
+        self._keep_first = keep_first
         self._by_key: dict[PrefixKey, Expansion] = {}
         self._keys_at: dict[int, set[PrefixKey]] = {}
 
@@ -51,7 +83,8 @@ class ExpansionMap:
         """Add an expansion; of one that stands already, only new candidates are taken."""
         known = self._by_key.get(expansion.key)
         if known is not None:
-            self._by_key[expansion.key] = _merged(known, expansion)
+            if not self._keep_first:
+                self._by_key[expansion.key] = _merged(known, expansion)
             return
         if len(self._by_key) >= self._capacity:
             self._forget(next(iter(self._by_key)))
@@ -91,4 +124,5 @@ def _merged(known: Expansion, other: Expansion) -> Expansion:
         token_ids=tuple(token_id for token_id, _ in both),
         estimates=tuple(estimate for _, estimate in both),
         step=known.step,
+        num_proposals=known.num_proposals,
     )

@@ -16,7 +16,8 @@ class GrowthLimits:
     `frontier` nodes run per step over all sessions, `urgent_frontier` while some verifier waits,
     which is assumed until the best chain is `urgent_depth` deep. `max_nodes` bounds the live KV.
     What was found is sent once the reach of its nodes adds up to `push_reach`: a message is worth
-    its cost when the text will probably pass one of them.
+    its cost when the text will probably pass one of them. `num_siblings` candidates of a node may
+    be verified (None: all); the others are only grown ahead.
     """
 
     num_candidates: int = 6
@@ -27,6 +28,7 @@ class GrowthLimits:
     min_reach: float = 1e-3
     max_nodes: int = 128
     push_reach: float = 1.0
+    num_siblings: int | None = None
 
     def __post_init__(self) -> None:
         counts = ("num_candidates", "frontier", "urgent_frontier", "max_depth", "max_nodes")

@@ -13,6 +13,7 @@ from ssd.core.ids import Epoch, PrefixKey, SessionId
 from ssd.core.logprobs import LogprobsWanted, TokenLogprobs
 from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan, RoundRecord
+from ssd.core.rule import Rule
 from ssd.core.sampling_params import SamplingParams
 from ssd.core.speculation_limits import SpeculationLimits
 
@@ -132,3 +133,4 @@ class Rates:
 
     tests: tuple[float, ...]
     matches: tuple[float, ...]
+    rule: Rule = Rule.COUPLED

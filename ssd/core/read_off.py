@@ -104,11 +104,11 @@ def read_off(
     passes it. `is_worth(reach)` is asked best first and ends the harvest at its first no.
     """
     saplings = [_Sapling(soil) for soil in soils]
-    heap: list[tuple[float, int, int, int]] = []  # (-reach, sapling, parent, token id)
+    heap: list[_Offer] = []
     for index in range(len(saplings)):
         _offer(heap, saplings[index], index, ROOT, 1.0)
     while heap and max_nodes > 0 and is_worth(-heap[0][0]):
-        minus_reach, index, parent, token_id = heapq.heappop(heap)
+        minus_reach, index, parent, _, token_id = heapq.heappop(heap)
         sapling = saplings[index]
         if not sapling.is_full:
             node = sapling.add(parent, token_id, -minus_reach)
@@ -120,9 +120,11 @@ def read_off(
     ]
 
 
-def _offer(
-    heap: list[tuple[float, int, int, int]], sapling: _Sapling, index: int, node: int, reach: float
-) -> None:
+_Offer = tuple[float, int, int, int, int]
+"""(-reach, sapling, parent, rank, token id): between equal reaches no token's value decides."""
+
+
+def _offer(heap: list[_Offer], sapling: _Sapling, index: int, node: int, reach: float) -> None:
     """Put the candidates below a node on the heap."""
     if sapling.depths[node] >= sapling.soil.max_depth:
         return
@@ -130,6 +132,6 @@ def _offer(
     if expansion is None:
         sapling.open_reach = max(sapling.open_reach, reach)
         return
-    for rank, token_id in enumerate(expansion.token_ids):
+    for rank, token_id in enumerate(expansion.proposals):
         weight = sapling.soil.rates.weight(rank, expansion.estimates[rank])
-        heapq.heappush(heap, (-reach * weight, index, node, token_id))
+        heapq.heappush(heap, (-reach * weight, index, node, rank, token_id))

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ssd.core.errors import InvalidRequest
+from ssd.core.rule import Rule
 
 MAX_SEED = 2**64 - 1
 MAX_LOGIT_BIASES = 1_024
@@ -34,6 +35,7 @@ class SamplingParams:
     banned_sequences: tuple[tuple[int, ...], ...] = ()
     min_tokens: int = 0
     end_token_ids: tuple[int, ...] = ()
+    rule: Rule = Rule.COUPLED
 
     def __post_init__(self) -> None:
         _require(0.0 <= self.temperature <= 2.0, "temperature", "between 0 and 2", self.temperature)
@@ -48,6 +50,11 @@ class SamplingParams:
     @property
     def is_greedy(self) -> bool:
         return self.temperature == 0.0
+
+    @property
+    def is_coupled(self) -> bool:
+        """Whether the seed fixes each draw; at temperature 0 both rules are the argmax."""
+        return self.rule is Rule.COUPLED or self.is_greedy
 
     @property
     def has_penalties(self) -> bool:

@@ -26,6 +26,7 @@ from ssd.core.price import CostModel, Price
 from ssd.core.read_off import PlannedTree, read_off
 from ssd.core.rounds import GrowthSpan, RoundRecord, WhyPlain
 from ssd.core.rows import RowGroup
+from ssd.core.rule import Rule
 from ssd.core.sampling_params import check_something_is_left
 from ssd.core.verifier_session import Settled, VerifierSession
 
@@ -129,7 +130,7 @@ class Verifier:
         self.limits = limits
         self.cost = cost
         self.price = Price(plain_round_s=cost.forward_s(1))
-        self.rates = EdgeRates()
+        self.rates, self.ratio_rates = EdgeRates(), EdgeRates()
         self.sessions: dict[SessionId, VerifierSession] = {}
         self.drafters: set[str] = set()
         self.num_rounds = 0
@@ -159,9 +160,10 @@ class Verifier:
         self.sessions[opening.session_id] = session
         self._growth[opening.session_id] = []
         if opening.mode is not Mode.AR and self.drafters:
-            for drafter_id in self.drafters:
+            drafters = self.drafters if opening.params.is_coupled else self._one_drafter()
+            for drafter_id in drafters:
                 session.drafter_joined(drafter_id)
-            outputs.append(ToDrafter(opening))
+            outputs.append(ToDrafter(opening, _only_drafter(session)))
         return outputs
 
     def close(self, message: Close) -> list[Output]:
@@ -211,21 +213,31 @@ class Verifier:
     def drafter_attached(self, drafter_id: str) -> list[Output]:
         """A drafter joins and gets every session it may draft for, as the text stands."""
         self.drafters.add(drafter_id)
-        openings = [
-            self._opening_as_it_stands(session)
+        wanting = [
+            session
             for session in self.sessions.values()
             if session.opening.mode is not Mode.AR
+            and (session.opening.params.is_coupled or not session.drafters)
         ]
-        for opening in openings:
-            self.sessions[opening.session_id].drafter_joined(drafter_id)
-        return [ToDrafter(opening, drafter_id) for opening in openings]
+        for session in wanting:
+            session.drafter_joined(drafter_id)
+        return [ToDrafter(self._opening_as_it_stands(each), drafter_id) for each in wanting]
 
     def drafter_lost(self, drafter_id: str) -> list[Output]:
         """A drafter is gone; what it sent stays useful, nothing more is waited for."""
         self.drafters.discard(drafter_id)
+        orphans = []
         for session in self.sessions.values():
+            if drafter_id in session.drafters and not session.opening.params.is_coupled:
+                orphans.append(session)
             session.drafter_left(drafter_id)
-        return []
+        if not self.drafters:
+            return []
+        for session in orphans:
+            session.drafter_joined(*self._one_drafter())
+        return [
+            ToDrafter(self._opening_as_it_stands(each), _only_drafter(each)) for each in orphans
+        ]
 
     def drafter_ledger(self, ledger: Ledger, *, drafter_id: str) -> list[Output]:
         """Open anew what a drafter should hold and does not: an order to it was lost.
@@ -262,7 +274,8 @@ class Verifier:
             self.num_stale += 1
             return []
         for expansion in message.expansions:
-            if not self._makes_sense(expansion) or not session.merge(expansion):
+            makes_sense = self._makes_sense(expansion, session.opening)
+            if not makes_sense or not session.merge(expansion):
                 self.num_stale += 1
         session.is_unheard = False
         if message.is_exhausted:
@@ -321,7 +334,8 @@ class Verifier:
             if share.planned is None:
                 share.session.prefilled(share.rows)
                 continue
-            settled = share.session.settle(share.planned, share.rows, target, self.rates)
+            rates = self._rates_of(share.session)
+            settled = share.session.settle(share.planned, share.rows, target, rates)
             num_tokens += len(settled.token_ids)
             record = _record(done, share, settled, launch_s, end_s)
             outputs += self._announce(share.session, settled, record)
@@ -358,11 +372,21 @@ class Verifier:
     def _tree_slots(self) -> int:
         return max(self.limits.max_nodes, self.limits.sd_depth) + 1
 
-    def _makes_sense(self, expansion: Expansion) -> bool:
+    def _makes_sense(self, expansion: Expansion, opening: Open) -> bool:
         """Whether a drafter's tokens are in the vocabulary and its estimates are probabilities."""
-        return all(0 <= each < self.limits.vocab_size for each in expansion.token_ids) and all(
-            0.0 <= each <= 1.0 for each in expansion.estimates
+        vocab_size = self.limits.vocab_size
+        return (
+            all(0 <= each < vocab_size for each in expansion.token_ids)
+            and all(0.0 <= each <= 1.0 for each in expansion.estimates)
+            and (opening.params.is_coupled or expansion.is_sampled(vocab_size=vocab_size))
         )
+
+    def _one_drafter(self) -> tuple[str]:
+        """The drafter of a session under rule `ratio`; sessions take turns."""
+        return (sorted(self.drafters)[len(self.sessions) % len(self.drafters)],)
+
+    def _rates_of(self, session: VerifierSession) -> EdgeRates:
+        return self.rates if session.opening.params.is_coupled else self.ratio_rates
 
     def _check_opening(self, opening: Open) -> None:
         standing = self.sessions.get(opening.session_id)
@@ -405,7 +429,8 @@ class Verifier:
         del self._growth[session_id]
         outputs: list[Output] = [ReleaseKv(session.kv_id), SessionOver(session_id)]
         if self.drafters and session.opening.mode is not Mode.AR:
-            outputs.append(ToDrafter(Close(session_id, session.opening.epoch)))
+            close = Close(session_id, session.opening.epoch)
+            outputs.append(ToDrafter(close, _only_drafter(session)))
         return outputs
 
     def _current(self, session_id: SessionId, epoch: Epoch) -> VerifierSession | None:
@@ -416,8 +441,7 @@ class Verifier:
         return session
 
     def _opening_as_it_stands(self, session: VerifierSession) -> Open:
-        opening = session.opening
-        return replace(opening, token_ids=tuple(session.token_ids))
+        return replace(session.opening, token_ids=tuple(session.token_ids))
 
     def _plan(
         self, sessions: Sequence[VerifierSession]
@@ -427,10 +451,14 @@ class Verifier:
         trees = [each for each in sessions if each.opening.mode is not Mode.SD]
         floor = self.price.tokens_per_s * self.cost.per_row_s
         room = max(self._tree_budget() - len(sessions), 0)
-        chain_soils = [each.soil(self.rates, max_nodes=self.limits.sd_depth) for each in chains]
+        chain_soils = [
+            each.soil(self._rates_of(each), max_nodes=self.limits.sd_depth) for each in chains
+        ]
         planned = read_off(chain_soils, max_nodes=room, is_worth=lambda reach: True)
         room -= sum(each.tree.num_nodes - 1 for each in planned)
-        tree_soils = [each.soil(self.rates, max_nodes=self.limits.max_nodes) for each in trees]
+        tree_soils = [
+            each.soil(self._rates_of(each), max_nodes=self.limits.max_nodes) for each in trees
+        ]
         planned += read_off(tree_soils, max_nodes=room, is_worth=lambda reach: reach >= floor)
         return list(zip((*chains, *trees), planned, strict=True))
 
@@ -509,7 +537,7 @@ class Verifier:
         )
         outputs: list[Output] = []
         if session.is_drafted and settled.finish_reason is None:
-            outputs.append(ToDrafter(commit))
+            outputs.append(ToDrafter(commit, _only_drafter(session)))
         outputs.append(ToCoordinator(session.owner, commit))
         if settled.finish_reason is not None:
             finished = Finished(
@@ -523,7 +551,19 @@ class Verifier:
         if not self.drafters or now - self._rates_sent_s < _RATES_EVERY_S:
             return []
         self._rates_sent_s = now
-        return [ToDrafter(Rates(tuple(self.rates.tests), tuple(self.rates.matches)))]
+        counts: list[Output] = [_rates_message(self.rates, Rule.COUPLED)]
+        if any(self.ratio_rates.tests):
+            counts.append(_rates_message(self.ratio_rates, Rule.RATIO))
+        return counts
+
+
+def _only_drafter(session: VerifierSession) -> str | None:
+    """None, all of them, except under rule `ratio`: whose draw counts must not be a race."""
+    return None if session.opening.params.is_coupled else next(iter(session.drafters), None)
+
+
+def _rates_message(rates: EdgeRates, rule: Rule) -> ToDrafter:
+    return ToDrafter(Rates(tuple(rates.tests), tuple(rates.matches), rule))
 
 
 def _record(

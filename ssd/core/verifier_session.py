@@ -46,7 +46,7 @@ class VerifierSession:
         self.owner = owner
         self.token_ids = list(opening.token_ids)
         self.key = key_of(opening.token_ids)
-        self.expansions = ExpansionMap()
+        self.expansions = ExpansionMap(keep_first=not opening.params.is_coupled)
         self.slots = SlotLedger(opening.max_len + tree_slots)
         self.drafters: set[str] = set()  # those that should hold the session
         self.missing_at: set[str] = set()  # those of them whose last ledger left it out

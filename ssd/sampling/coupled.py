@@ -30,13 +30,15 @@ class DrawSpec:
 
     params: SamplingParams
     position: int
-    noise: NoiseRows | None  # a greedy draw has none
+    noise: NoiseRows | None  # a greedy draw has none, nor has one of rule `ratio`
     edits: PathEdits | None = None
 
     def __post_init__(self) -> None:
-        if self.params.is_greedy != (self.noise is None):
+        is_noisy = self.params.is_coupled and not self.params.is_greedy
+        if is_noisy != (self.noise is not None):
             raise ValueError(
-                f"noise goes with a temperature above 0 and with no other, not {self.params}"
+                f"noise goes with the coupled rule above temperature 0 and nowhere else, "
+                f"not with {self.params}"
             )
 
 

@@ -30,12 +30,14 @@ class DrafterOrder(_message.Message):
     def __init__(self, hello: _Optional[_Union[_common_pb2.Hello, _Mapping]] = ..., open: _Optional[_Union[_common_pb2.Open, _Mapping]] = ..., commit: _Optional[_Union[_common_pb2.Commit, _Mapping]] = ..., close: _Optional[_Union[_common_pb2.Close, _Mapping]] = ..., rates: _Optional[_Union[Rates, _Mapping]] = ..., ping: _Optional[_Union[_common_pb2.Ping, _Mapping]] = ...) -> None: ...
 
 class Rates(_message.Message):
-    __slots__ = ("tests", "matches")
+    __slots__ = ("tests", "matches", "rule")
     TESTS_FIELD_NUMBER: _ClassVar[int]
     MATCHES_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
     tests: _containers.RepeatedScalarFieldContainer[float]
     matches: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, tests: _Optional[_Iterable[float]] = ..., matches: _Optional[_Iterable[float]] = ...) -> None: ...
+    rule: _common_pb2.Rule
+    def __init__(self, tests: _Optional[_Iterable[float]] = ..., matches: _Optional[_Iterable[float]] = ..., rule: _Optional[_Union[_common_pb2.Rule, str]] = ...) -> None: ...
 
 class SpeculateResponse(_message.Message):
     __slots__ = ("reports",)
@@ -60,7 +62,7 @@ class DrafterReport(_message.Message):
     def __init__(self, hello: _Optional[_Union[_common_pb2.Hello, _Mapping]] = ..., grow: _Optional[_Union[Grow, _Mapping]] = ..., need: _Optional[_Union[Need, _Mapping]] = ..., refused: _Optional[_Union[_common_pb2.Refused, _Mapping]] = ..., pong: _Optional[_Union[_common_pb2.Pong, _Mapping]] = ..., ledger: _Optional[_Union[_common_pb2.Ledger, _Mapping]] = ...) -> None: ...
 
 class Grow(_message.Message):
-    __slots__ = ("session_id", "epoch", "base_len", "keys", "positions", "num_candidates", "steps", "token_ids", "estimates", "is_exhausted", "spans")
+    __slots__ = ("session_id", "epoch", "base_len", "keys", "positions", "num_candidates", "steps", "token_ids", "estimates", "is_exhausted", "spans", "num_proposals", "law_lens", "law_token_ids", "law_weights")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BASE_LEN_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +74,10 @@ class Grow(_message.Message):
     ESTIMATES_FIELD_NUMBER: _ClassVar[int]
     IS_EXHAUSTED_FIELD_NUMBER: _ClassVar[int]
     SPANS_FIELD_NUMBER: _ClassVar[int]
+    NUM_PROPOSALS_FIELD_NUMBER: _ClassVar[int]
+    LAW_LENS_FIELD_NUMBER: _ClassVar[int]
+    LAW_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    LAW_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     epoch: int
     base_len: int
@@ -83,7 +89,11 @@ class Grow(_message.Message):
     estimates: _containers.RepeatedScalarFieldContainer[float]
     is_exhausted: bool
     spans: _common_pb2.GrowthSpans
-    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., keys: _Optional[_Iterable[int]] = ..., positions: _Optional[_Iterable[int]] = ..., num_candidates: _Optional[_Iterable[int]] = ..., steps: _Optional[_Iterable[int]] = ..., token_ids: _Optional[_Iterable[int]] = ..., estimates: _Optional[_Iterable[float]] = ..., is_exhausted: _Optional[bool] = ..., spans: _Optional[_Union[_common_pb2.GrowthSpans, _Mapping]] = ...) -> None: ...
+    num_proposals: _containers.RepeatedScalarFieldContainer[int]
+    law_lens: _containers.RepeatedScalarFieldContainer[int]
+    law_token_ids: bytes
+    law_weights: bytes
+    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., keys: _Optional[_Iterable[int]] = ..., positions: _Optional[_Iterable[int]] = ..., num_candidates: _Optional[_Iterable[int]] = ..., steps: _Optional[_Iterable[int]] = ..., token_ids: _Optional[_Iterable[int]] = ..., estimates: _Optional[_Iterable[float]] = ..., is_exhausted: _Optional[bool] = ..., spans: _Optional[_Union[_common_pb2.GrowthSpans, _Mapping]] = ..., num_proposals: _Optional[_Iterable[int]] = ..., law_lens: _Optional[_Iterable[int]] = ..., law_token_ids: _Optional[bytes] = ..., law_weights: _Optional[bytes] = ...) -> None: ...
 
 class Need(_message.Message):
     __slots__ = ("session_id", "epoch", "from_len")

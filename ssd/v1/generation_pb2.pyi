@@ -28,7 +28,7 @@ class ChatMessage(_message.Message):
     def __init__(self, role: _Optional[str] = ..., content: _Optional[str] = ...) -> None: ...
 
 class GenerateRequest(_message.Message):
-    __slots__ = ("text", "token_ids", "chat", "max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "mode", "request_id", "stop_token_ids", "ignore_eos", "include_rounds", "min_tokens", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "bad_words", "bad_token_ids", "stop", "include_stop", "n", "priority", "logprobs", "top_logprobs", "echo", "prompt_logprobs", "speculation")
+    __slots__ = ("text", "token_ids", "chat", "max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "mode", "request_id", "stop_token_ids", "ignore_eos", "include_rounds", "min_tokens", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "bad_words", "bad_token_ids", "stop", "include_stop", "n", "priority", "logprobs", "top_logprobs", "echo", "prompt_logprobs", "speculation", "rule")
     class LogitBiasEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -66,6 +66,7 @@ class GenerateRequest(_message.Message):
     ECHO_FIELD_NUMBER: _ClassVar[int]
     PROMPT_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     SPECULATION_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
     text: str
     token_ids: TokenIds
     chat: ChatMessages
@@ -96,7 +97,8 @@ class GenerateRequest(_message.Message):
     echo: bool
     prompt_logprobs: int
     speculation: _common_pb2.SpeculationLimits
-    def __init__(self, text: _Optional[str] = ..., token_ids: _Optional[_Union[TokenIds, _Mapping]] = ..., chat: _Optional[_Union[ChatMessages, _Mapping]] = ..., max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., request_id: _Optional[str] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., ignore_eos: _Optional[bool] = ..., include_rounds: _Optional[bool] = ..., min_tokens: _Optional[int] = ..., repetition_penalty: _Optional[float] = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., logit_bias: _Optional[_Mapping[int, float]] = ..., bad_words: _Optional[_Iterable[str]] = ..., bad_token_ids: _Optional[_Iterable[_Union[TokenIds, _Mapping]]] = ..., stop: _Optional[_Iterable[str]] = ..., include_stop: _Optional[bool] = ..., n: _Optional[int] = ..., priority: _Optional[int] = ..., logprobs: _Optional[bool] = ..., top_logprobs: _Optional[int] = ..., echo: _Optional[bool] = ..., prompt_logprobs: _Optional[int] = ..., speculation: _Optional[_Union[_common_pb2.SpeculationLimits, _Mapping]] = ...) -> None: ...
+    rule: _common_pb2.Rule
+    def __init__(self, text: _Optional[str] = ..., token_ids: _Optional[_Union[TokenIds, _Mapping]] = ..., chat: _Optional[_Union[ChatMessages, _Mapping]] = ..., max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., request_id: _Optional[str] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., ignore_eos: _Optional[bool] = ..., include_rounds: _Optional[bool] = ..., min_tokens: _Optional[int] = ..., repetition_penalty: _Optional[float] = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., logit_bias: _Optional[_Mapping[int, float]] = ..., bad_words: _Optional[_Iterable[str]] = ..., bad_token_ids: _Optional[_Iterable[_Union[TokenIds, _Mapping]]] = ..., stop: _Optional[_Iterable[str]] = ..., include_stop: _Optional[bool] = ..., n: _Optional[int] = ..., priority: _Optional[int] = ..., logprobs: _Optional[bool] = ..., top_logprobs: _Optional[int] = ..., echo: _Optional[bool] = ..., prompt_logprobs: _Optional[int] = ..., speculation: _Optional[_Union[_common_pb2.SpeculationLimits, _Mapping]] = ..., rule: _Optional[_Union[_common_pb2.Rule, str]] = ...) -> None: ...
 
 class GenerateResponse(_message.Message):
     __slots__ = ("delta", "complete", "prompt")
@@ -141,7 +143,7 @@ class Delta(_message.Message):
     def __init__(self, text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., index: _Optional[int] = ..., logprobs: _Optional[_Iterable[_Union[TokenLogprob, _Mapping]]] = ...) -> None: ...
 
 class Complete(_message.Message):
-    __slots__ = ("request_id", "finish_reason", "usage", "seed", "mode", "figures", "rounds", "growth", "exactness", "stop_string", "stop_token_id", "timing", "choices")
+    __slots__ = ("request_id", "finish_reason", "usage", "seed", "mode", "figures", "rounds", "growth", "exactness", "stop_string", "stop_token_id", "timing", "choices", "rule")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
@@ -155,6 +157,7 @@ class Complete(_message.Message):
     STOP_TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
     TIMING_FIELD_NUMBER: _ClassVar[int]
     CHOICES_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     finish_reason: _common_pb2.FinishReason
     usage: Usage
@@ -168,7 +171,8 @@ class Complete(_message.Message):
     stop_token_id: int
     timing: Timing
     choices: _containers.RepeatedCompositeFieldContainer[Choice]
-    def __init__(self, request_id: _Optional[str] = ..., finish_reason: _Optional[_Union[_common_pb2.FinishReason, str]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., figures: _Optional[_Union[SpeculationFigures, _Mapping]] = ..., rounds: _Optional[_Iterable[_Union[_common_pb2.RoundRecord, _Mapping]]] = ..., growth: _Optional[_Union[_common_pb2.GrowthSpans, _Mapping]] = ..., exactness: _Optional[str] = ..., stop_string: _Optional[str] = ..., stop_token_id: _Optional[int] = ..., timing: _Optional[_Union[Timing, _Mapping]] = ..., choices: _Optional[_Iterable[_Union[Choice, _Mapping]]] = ...) -> None: ...
+    rule: _common_pb2.Rule
+    def __init__(self, request_id: _Optional[str] = ..., finish_reason: _Optional[_Union[_common_pb2.FinishReason, str]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., figures: _Optional[_Union[SpeculationFigures, _Mapping]] = ..., rounds: _Optional[_Iterable[_Union[_common_pb2.RoundRecord, _Mapping]]] = ..., growth: _Optional[_Union[_common_pb2.GrowthSpans, _Mapping]] = ..., exactness: _Optional[str] = ..., stop_string: _Optional[str] = ..., stop_token_id: _Optional[int] = ..., timing: _Optional[_Union[Timing, _Mapping]] = ..., choices: _Optional[_Iterable[_Union[Choice, _Mapping]]] = ..., rule: _Optional[_Union[_common_pb2.Rule, str]] = ...) -> None: ...
 
 class Choice(_message.Message):
     __slots__ = ("index", "finish_reason", "stop_string", "stop_token_id", "completion_tokens", "seed", "figures", "timing")
@@ -276,7 +280,7 @@ class GetModelInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetModelInfoResponse(_message.Message):
-    __slots__ = ("model_name", "fingerprint", "dtype", "vocab_size", "context_len", "eos_token_ids", "default_mode", "allowed_modes", "exactness")
+    __slots__ = ("model_name", "fingerprint", "dtype", "vocab_size", "context_len", "eos_token_ids", "default_mode", "allowed_modes", "default_rule", "exactness")
     MODEL_NAME_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     DTYPE_FIELD_NUMBER: _ClassVar[int]
@@ -285,6 +289,7 @@ class GetModelInfoResponse(_message.Message):
     EOS_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_MODE_FIELD_NUMBER: _ClassVar[int]
     ALLOWED_MODES_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_RULE_FIELD_NUMBER: _ClassVar[int]
     EXACTNESS_FIELD_NUMBER: _ClassVar[int]
     model_name: str
     fingerprint: str
@@ -294,8 +299,9 @@ class GetModelInfoResponse(_message.Message):
     eos_token_ids: _containers.RepeatedScalarFieldContainer[int]
     default_mode: _common_pb2.Mode
     allowed_modes: _containers.RepeatedScalarFieldContainer[_common_pb2.Mode]
+    default_rule: _common_pb2.Rule
     exactness: str
-    def __init__(self, model_name: _Optional[str] = ..., fingerprint: _Optional[str] = ..., dtype: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_len: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., default_mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., allowed_modes: _Optional[_Iterable[_Union[_common_pb2.Mode, str]]] = ..., exactness: _Optional[str] = ...) -> None: ...
+    def __init__(self, model_name: _Optional[str] = ..., fingerprint: _Optional[str] = ..., dtype: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_len: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., default_mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., allowed_modes: _Optional[_Iterable[_Union[_common_pb2.Mode, str]]] = ..., default_rule: _Optional[_Union[_common_pb2.Rule, str]] = ..., exactness: _Optional[str] = ...) -> None: ...
 
 class TokenizeRequest(_message.Message):
     __slots__ = ("text", "chat")

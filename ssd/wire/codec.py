@@ -25,6 +25,7 @@ from ssd.core.messages import (
 from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord, WhyPlain
 from ssd.v1 import common_pb2, drafter_pb2, verifier_pb2
+from ssd.wire.law_codec import decode_laws, encode_laws
 from ssd.wire.logprob_codec import (
     decode_limits,
     decode_logprobs,
@@ -33,7 +34,7 @@ from ssd.wire.logprob_codec import (
     encode_logprobs,
     encode_wanted,
 )
-from ssd.wire.sampling_codec import decode_sampling, encode_sampling
+from ssd.wire.sampling_codec import RULES, decode_rule, decode_sampling, encode_sampling
 
 MODES = {
     Mode.SSD: common_pb2.MODE_SSD,
@@ -281,6 +282,7 @@ def encode_grow(message: Grow) -> drafter_pb2.Grow:
         estimates=[estimate for each in expansions for estimate in each.estimates],
         is_exhausted=message.is_exhausted,
     )
+    encode_laws(encoded, expansions)
     if message.spans:
         encoded.spans.CopyFrom(encode_spans(message.spans))
     return encoded
@@ -301,7 +303,7 @@ def decode_grow(message: drafter_pb2.Grow) -> Grow:
         session_id=SessionId(message.session_id),
         epoch=Epoch(message.epoch),
         base_len=message.base_len,
-        expansions=_decode_expansions(message),
+        expansions=decode_laws(message, _decode_expansions(message)),
         is_exhausted=message.is_exhausted,
         spans=decode_spans(message.spans),
     )
@@ -332,11 +334,12 @@ def decode_need(message: drafter_pb2.Need) -> Need:
 
 
 def encode_rates(message: Rates) -> drafter_pb2.Rates:
-    return drafter_pb2.Rates(tests=message.tests, matches=message.matches)
+    return drafter_pb2.Rates(tests=message.tests, matches=message.matches, rule=RULES[message.rule])
 
 
 def decode_rates(message: drafter_pb2.Rates) -> Rates:
-    return Rates(tuple(message.tests), tuple(message.matches))
+    """Raises ProtocolError for a rule this version does not know."""
+    return Rates(tuple(message.tests), tuple(message.matches), decode_rule(message.rule))
 
 
 def encode_ledger(message: Ledger) -> common_pb2.Ledger:

@@ -4,8 +4,24 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from ssd.core.errors import ProtocolError
+from ssd.core.rule import Rule
 from ssd.core.sampling_params import SamplingParams
 from ssd.v1 import common_pb2
+
+RULES = {
+    Rule.COUPLED: common_pb2.RULE_COUPLED,
+    Rule.RATIO: common_pb2.RULE_RATIO,
+}
+_RULES_BACK: dict[int, Rule] = {number: rule for rule, number in RULES.items()}
+
+
+def decode_rule(number: int) -> Rule:
+    """Raises ProtocolError for a rule this version does not know; peers of old say none."""
+    if number == common_pb2.RULE_UNSPECIFIED:
+        return Rule.COUPLED
+    if number not in _RULES_BACK:
+        raise ProtocolError(f"unknown rule {number}")
+    return _RULES_BACK[number]
 
 
 def encode_sampling(params: SamplingParams) -> common_pb2.Sampling:
@@ -15,6 +31,7 @@ def encode_sampling(params: SamplingParams) -> common_pb2.Sampling:
         top_p=params.top_p,
         min_p=params.min_p,
         seed=params.seed,
+        rule=RULES[params.rule],
         repetition_penalty=params.repetition_penalty,
         presence_penalty=params.presence_penalty,
         frequency_penalty=params.frequency_penalty,
@@ -42,6 +59,7 @@ def decode_sampling(message: common_pb2.Sampling) -> SamplingParams:
         top_p=message.top_p,
         min_p=message.min_p,
         seed=message.seed,
+        rule=decode_rule(message.rule),
         repetition_penalty=(
             message.repetition_penalty if message.HasField("repetition_penalty") else 1.0
         ),

@@ -26,6 +26,7 @@ from ssd.core.sampling_params import SamplingParams
 from ssd.core.verifier import Output as VerifierOutput
 from ssd.core.verifier import ToCoordinator, ToDrafter, Verifier, VerifierLimits
 from ssd.sampling import NoiseRows
+from ssd.sampling.draft_law import DraftPolicy
 from verifier_service.machine import VerifierMachine
 
 OWNER = "tests"
@@ -57,6 +58,7 @@ class Shape:
     frontier: int = 1024
     max_depth: int = 4
     sd_depth: int = 3
+    siblings: int = 1  # under rule ratio
 
 
 CALM = Weather()
@@ -89,16 +91,17 @@ class Pair:
         self._drafter = None
         if draft is not None:
             core = Drafter(self._drafter_limits())
-            self._drafter = DrafterMachine(core, draft, vocab_size=vocab_size)
+            policy = DraftPolicy(num_proposals=shape.siblings)
+            self._drafter = DrafterMachine(core, draft, vocab_size=vocab_size, policy=policy)
             self._take_verifier(self._verifier.core.drafter_attached(DRAFTER))
 
-    def run(self, openings: Sequence[Open]) -> None:
-        """Decode all of them together."""
+    def run(self, openings: Sequence[Open], *, num_rounds: int | None = None) -> None:
+        """Decode all of them together; the verifier is lost after `num_rounds`, if given."""
         for opening in openings:
             self.texts[opening.session_id] = []
             self._num_open += 1
             self._take_verifier(self._verifier.core.open(opening, owner=OWNER))
-        while self._num_open:
+        while self._num_open and self._verifier.core.num_rounds != num_rounds:
             self._draft()
             self._now += 0.01
             if self._verifier.run():

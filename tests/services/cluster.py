@@ -26,6 +26,7 @@ from ssd.v1 import (
 from ssd.wire.channels import open_channel
 from ssd.wire.codec import MODES
 from ssd.wire.hello import Capabilities
+from ssd.wire.sampling_codec import RULES
 from ssd.worker.host import Place, host_worker, metrics_place
 from ssd.worker.model import capabilities_of
 from verifier_service.service import VerifierService
@@ -195,7 +196,7 @@ class Cluster:
     # ── clients ───────────────────────────────────────────────────────────────────────────────
 
     def call(self, prompt: str | Sequence[int], **fields: Any) -> Any:
-        """A generation in progress; `mode` is a word, everything else as in the protocol."""
+        """A generation in progress; `mode` and `rule` are words, the rest as in the protocol."""
         assert self._channel is not None
         stub = generation_pb2_grpc.GenerationServiceStub(self._channel)
         return stub.Generate(request_of(prompt, **fields), timeout=PATIENCE_S)
@@ -298,6 +299,8 @@ def check_every_round(service: Service) -> None:
 def request_of(prompt: str | Sequence[int], **fields: Any) -> generation_pb2.GenerateRequest:
     if isinstance(fields.get("mode"), str):
         fields["mode"] = MODES[fields["mode"]]
+    if isinstance(fields.get("rule"), str):
+        fields["rule"] = RULES[fields["rule"]]
     if isinstance(prompt, str):
         return generation_pb2.GenerateRequest(text=prompt, **fields)
     token_ids = generation_pb2.TokenIds(token_ids=prompt)

@@ -21,7 +21,9 @@ from ssd.core.messages import (
 )
 from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord, WhyPlain
+from ssd.core.rule import Rule
 from ssd.core.sampling_params import MAX_SEED, SamplingParams
+from ssd.core.sparse_law import SparseLaw
 from ssd.core.speculation_limits import SpeculationLimits
 
 u32 = st.integers(0, 2**32 - 1)
@@ -40,6 +42,7 @@ params = st.builds(
     top_p=st.floats(0.0, 1.0, exclude_min=True),
     min_p=st.floats(0.0, 1.0, exclude_max=True),
     seed=st.integers(0, MAX_SEED),
+    rule=st.sampled_from(Rule),
     repetition_penalty=st.floats(0.01, 100.0),
     presence_penalty=st.floats(-2.0, 2.0),
     frequency_penalty=st.floats(-2.0, 2.0),
@@ -119,11 +122,16 @@ ledgers = st.builds(Ledger, u64, st.lists(ledger_entries, max_size=4).map(tuple)
 counts = st.lists(st.floats(0.0, 2.0**20, width=32), min_size=NUM_CELLS, max_size=NUM_CELLS).map(
     tuple
 )
-rates = st.builds(Rates, counts, counts)
+rates = st.builds(Rates, counts, counts, st.sampled_from(Rule))
+
+
+laws = st.lists(st.tuples(u32, estimates), min_size=1, max_size=6).map(
+    lambda rows: SparseLaw.pack([row[0] for row in rows], [row[1] for row in rows])
+)
 
 
 @st.composite
-def expansions(draw: st.DrawFn) -> Expansion:
+def expansions(draw: st.DrawFn, *, is_sampled: bool) -> Expansion:
     candidates = draw(st.lists(st.tuples(u32, estimates), max_size=6))
     return Expansion(
         key=draw(keys),
@@ -131,6 +139,8 @@ def expansions(draw: st.DrawFn) -> Expansion:
         token_ids=tuple(token_id for token_id, _ in candidates),
         estimates=tuple(estimate for _, estimate in candidates),
         step=draw(u64),
+        num_proposals=draw(u32) if is_sampled else None,
+        law=draw(st.none() | laws) if is_sampled else None,
     )
 
 
@@ -139,7 +149,9 @@ grows = st.builds(
     session_id=session_ids,
     epoch=epochs,
     base_len=u32,
-    expansions=st.lists(expansions(), max_size=6).map(tuple),
+    # All expansions of a session are sampled, or none is.
+    expansions=st.lists(expansions(is_sampled=False), max_size=6).map(tuple)
+    | st.lists(expansions(is_sampled=True), max_size=6).map(tuple),
     is_exhausted=st.booleans(),
     spans=spans,
 )

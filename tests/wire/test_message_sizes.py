@@ -1,5 +1,7 @@
 """Only ids travel: no message of a stream grows with the vocabulary."""
 
+from dataclasses import replace
+
 import pytest
 from google.protobuf.descriptor import Descriptor
 
@@ -10,6 +12,7 @@ from ssd.core.ids import Epoch, PrefixKey, SessionId
 from ssd.core.keys import MODULUS
 from ssd.core.messages import Commit, Grow, Rates
 from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord
+from ssd.core.sparse_law import SparseLaw
 from ssd.v1 import drafter_pb2, verifier_pb2
 from ssd.wire.envelopes import encode_drafter_orders, encode_drafter_reports
 
@@ -17,6 +20,8 @@ VOCAB_SIZE = 50_000
 FEW_KILOBYTES = 4_096
 SESSION = SessionId("0123456789abcdef0123456789abcdef-0")
 NOW_NS = 10**15
+SPARSE_LAW = ("ssd.v1.Grow.law_token_ids", "ssd.v1.Grow.law_weights")
+"""Of rule `ratio`: as long as the drafter's `law_size`, whatever the vocabulary."""
 LIMITS = GrowthLimits()
 
 
@@ -40,6 +45,21 @@ def grow(num_expansions: int, num_spans: int) -> Grow:
 def test_what_one_growth_step_finds_is_a_few_kilobytes() -> None:
     found = grow(LIMITS.frontier, 1)
     assert encode_drafter_reports([found]).ByteSize() < FEW_KILOBYTES
+
+
+def test_a_law_costs_eight_bytes_an_id_and_a_coupled_expansion_none() -> None:
+    law = SparseLaw.pack(range(64), (0.5,) * 64)
+    plain = grow(LIMITS.frontier, 1)
+    with_laws = replace(
+        plain,
+        expansions=tuple(replace(each, num_proposals=1, law=law) for each in plain.expansions),
+    )
+    extra = _size(with_laws) - _size(plain)
+    assert 8 * 64 * LIMITS.frontier <= extra < 8 * 64 * LIMITS.frontier + 64
+
+
+def _size(message: Grow) -> int:
+    return encode_drafter_reports([message]).ByteSize()
 
 
 def test_the_largest_growth_message_is_less_than_a_byte_per_id() -> None:
@@ -94,5 +114,6 @@ def field_names(message: Descriptor) -> list[str]:
         names.append(field.name)
         if field.message_type is not None:
             names += field_names(field.message_type)
-        assert field.type != field.TYPE_BYTES, f"{field.full_name} may hide a tensor"
+        is_law = field.full_name in SPARSE_LAW
+        assert is_law or field.type != field.TYPE_BYTES, f"{field.full_name} may hide a tensor"
     return names
