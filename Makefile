@@ -22,7 +22,7 @@ PYTEST := $(BIN)/pytest
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(STAMP) ## Create .venv and install everything (does nothing when nothing changed)
@@ -55,6 +55,10 @@ test: ## All that CI runs: set-up, lint, types, tests; prints where the time wen
 .PHONY: check
 check: lint ## Lint, types and the fast tests, in under two minutes
 	$(PYTEST) -m 'not soak and not gpu' $(FAST_TESTS)
+
+.PHONY: k8s-check
+k8s-check: setup ## Check every manifest and Dockerfile; CRDS=DIR with RayCluster's schema adds that
+	CRDS="$(CRDS)" $(PYTEST) tests/k8s -m 'not soak' -rs --durations=5
 
 .PHONY: soak
 soak: setup ## The long tests: hours

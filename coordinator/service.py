@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import MappingProxyType
 
+import grpc.aio
 import structlog
 from grpc_health.v1 import health, health_pb2_grpc
 from grpc_health.v1.health_pb2 import HealthCheckResponse
@@ -29,6 +30,8 @@ from ssd.wire.ports import bind
 _SERVICE = generation_pb2.DESCRIPTOR.services_by_name["GenerationService"].full_name
 NO_ENVIRONMENT: Mapping[str, str] = MappingProxyType({})
 log = structlog.get_logger()
+_DRAIN_POLL_S = 0.05
+_LAST_WORDS_S = 0.5  # for what a session that has ended still writes to its client
 
 
 async def run_coordinator(
@@ -82,12 +85,24 @@ async def run_coordinator(
     watching.cancel()
     expiring.cancel()
     await vitals.enter_graceful_shutdown()
-    await server.stop(grace=timeouts.drain_s)
+    await _end_requests(server, table, within_s=timeouts.drain_s)
     await registry.close()
     endpoint.close()
     if tracing is not None:
         await asyncio.to_thread(tracing.close)
     await asyncio.gather(expiring, watching, return_exceptions=True)
+
+
+async def _end_requests(server: grpc.aio.Server, table: SessionTable, *, within_s: float) -> None:
+    """Take no new request, and leave once the running ones have ended.
+
+    Other calls do not hold the process: a client that watches its health never hangs up.
+    """
+    ending = asyncio.create_task(server.stop(grace=within_s))
+    while table.num_running + table.num_queued > 0 and not ending.done():
+        await asyncio.wait([ending], timeout=_DRAIN_POLL_S)
+    await server.stop(grace=_LAST_WORDS_S)
+    await ending
 
 
 async def _report_readiness(table: SessionTable, vitals: health.aio.HealthServicer) -> None:
