@@ -40,6 +40,7 @@ class RequestDefaults:
     max_tokens: int | None
     ordinal: int
     max_choices: int  # more could never be admitted together
+    peers: tuple[str, ...] = ()  # addresses of all coordinators, by ordinal
 
 
 def admit(

@@ -18,7 +18,7 @@ from coordinator.admission import (
     refuse_unknown_fields,
     text_token_ids,
 )
-from coordinator.generate_call import GenerateCall
+from coordinator.generate_call import GenerateCall, Resumption
 from coordinator.registry import Registry
 from coordinator.request_telemetry import RequestTelemetry
 from coordinator.request_watch import RequestWatch
@@ -27,7 +27,7 @@ from coordinator.responses import complete_response
 from coordinator.sampling_request import check_vocabulary
 from coordinator.served_model import ServedModel
 from coordinator.session_table import SessionTable
-from ssd.core.errors import SsdError, Unavailable
+from ssd.core.errors import InvalidRequest, SsdError, Unavailable
 from ssd.core.ids import SessionId
 from ssd.core.mode import Mode
 from ssd.v1 import generation_pb2, generation_pb2_grpc
@@ -74,7 +74,12 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
             # Not on the event loop: a long text takes the tokenizer long.
             admissions = await asyncio.to_thread(admit, request, model, self._defaults)
             call = GenerateCall(
-                self._table, self._telemetry, model, writer, echo=_wants_prompt(request)
+                self._table,
+                self._telemetry,
+                model,
+                writer,
+                echo=_wants_prompt(request),
+                resumption=_resumption(request, self._defaults, num_answers=len(admissions)),
             )
             answers = await call.answer_all(admissions, watch)
             await writer.write(
@@ -160,10 +165,25 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
     def _model(self) -> ServedModel:
         """Raises Unavailable while no verifier is attached."""
         for link in self._registry.links.values():
-            if link.is_attached and link.model is not None:
+            if link.is_attached and link.model is not None and not link.is_draining:
                 return link.model
         raise Unavailable("no verifier is attached yet; try again in a moment")
 
 
 def _wants_prompt(request: generation_pb2.GenerateRequest) -> bool:
     return request.echo or request.HasField("prompt_logprobs")
+
+
+def _resumption(
+    request: generation_pb2.GenerateRequest, defaults: RequestDefaults, *, num_answers: int
+) -> Resumption | None:
+    """Raises InvalidRequest for what cannot be gone on with."""
+    if not request.HasField("resume_from"):
+        return None
+    if num_answers > 1:
+        raise InvalidRequest("resume_from goes with a single answer, not with n", "resume_from")
+    if not request.HasField("request_id"):
+        raise InvalidRequest("resume_from needs the request_id to go on with", "resume_from")
+    return Resumption(
+        request.resume_from, request.HasField("seed"), defaults.ordinal, defaults.peers
+    )

@@ -15,11 +15,15 @@ from ssd.core.stop_rules import StopRules
 class OutputText:
     """Owns what was read of an output and not taken yet."""
 
-    def __init__(self, codec: TextCodec, rules: StopRules, *, min_tokens: int = 0) -> None:
+    def __init__(
+        self, codec: TextCodec, rules: StopRules, *, min_tokens: int = 0, num_had: int = 0
+    ) -> None:
+        """`num_had` tokens were shown before, in an earlier call."""
         self.num_tokens = 0
         self._stream = codec.stream()
         self._matcher = StopMatcher(rules.stops, are_included=rules.are_included)
         self._min_tokens = min_tokens
+        self._num_had = num_had
         self._untaken: list[str] = []
 
     @property
@@ -34,7 +38,8 @@ class OutputText:
             self.num_tokens += 1
             if self.num_tokens > self._min_tokens:
                 piece = self._matcher.feed(piece)
-            self._untaken.append(piece)
+            if self.num_tokens > self._num_had:
+                self._untaken.append(piece)
             if self.matched is not None:
                 return True
         return False

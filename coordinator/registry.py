@@ -11,11 +11,13 @@ import structlog
 
 from coordinator.session_table import SessionTable
 from coordinator.verifier_link import VerifierLink
+from ssd.core.errors import SessionConflict, UnknownSession
 from ssd.v1 import registry_pb2
 from ssd.wire.dialed_stream import StreamTimeouts
 from ssd.wire.hello import check_version, decode_hello, why_not_a_pair
 
 LEASE_S = 3.0
+_RENEWS_WITHIN_S = LEASE_S / 2  # a live worker renews after a third
 log = structlog.get_logger()
 
 
@@ -37,6 +39,7 @@ class Registry:
         self._timeouts = timeouts
         self._coordinator_id = coordinator_id
         self._entries: dict[str, _Entry] = {}
+        self._draining: set[str] = set()  # processes
 
     async def register(self, worker: registry_pb2.Worker) -> None:
         """Take a worker in, or renew its lease.
@@ -46,11 +49,53 @@ class Registry:
         """
         check_version(worker.hello)
         known = self._entries.get(worker.name)
+        if known is not None and known.worker.hello.instance_id != worker.hello.instance_id:
+            self._expect_dead(known)
         expires_at = asyncio.get_running_loop().time() + LEASE_S
-        self._entries[worker.name] = _Entry(worker, expires_at)
+        if not worker.is_leaving:
+            self._entries[worker.name] = _Entry(worker, expires_at)
+        if worker.is_leaving:
+            if known is not None:
+                self.drain(worker.name, undo=False)
+            return
         if known is None or known.worker != worker:
             log.info("worker registered", worker=worker.name, address=worker.address)
             await self._apply()
+
+    def _expect_dead(self, known: _Entry) -> None:
+        """Two live workers of one name would take each other's place for ever.
+
+        Raises:
+            SessionConflict: the one that has the name is alive.
+        """
+        link = self.links.get(known.worker.name)
+        renewed_s = LEASE_S - (known.expires_at - asyncio.get_running_loop().time())
+        is_alive = link.is_attached if link is not None else renewed_s < _RENEWS_WITHIN_S
+        if is_alive and known.worker.address:
+            raise SessionConflict(
+                f"the name {known.worker.name} is taken by a live worker at "
+                f"{known.worker.address}, process {known.worker.process_id}: give one of them "
+                "another name"
+            )
+
+    def drain(self, name: str, *, undo: bool) -> int:
+        """Take a worker out of use, or put it back; sessions that stay there for want of another.
+
+        It lasts as long as the worker's process does.
+
+        Raises:
+            UnknownSession: no such worker is registered.
+        """
+        entry = self._entries.get(name)
+        if entry is None:
+            known = ", ".join(sorted(self._entries)) or "none"
+            raise UnknownSession(f"no worker {name} is registered here, only: {known}")
+        instance_id = entry.worker.hello.instance_id
+        (self._draining.discard if undo else self._draining.add)(instance_id)
+        log.info("worker drains" if not undo else "worker is back in use", worker=name)
+        self._assign_all()
+        link = self.links.get(name)
+        return 0 if link is None else self._table.drain_seat(link, is_draining=not undo)
 
     async def expire(self) -> None:
         """Drop workers whose lease ended; runs until cancelled."""
@@ -83,8 +128,9 @@ class Registry:
             for name, entry in self._entries.items()
             if entry.worker.role == registry_pb2.ROLE_VERIFIER
         }
-        gone = [name for name, link in self.links.items() if verifiers.get(name) != link.worker]
-        closing = [self.links.pop(name).close() for name in gone]
+        names = [name for name, link in self.links.items() if verifiers.get(name) != link.worker]
+        gone = [self.links.pop(name) for name in names]
+        closing = [link.close() for link in gone]
         for name in verifiers.keys() - self.links.keys():
             self.links[name] = VerifierLink(
                 verifiers[name],
@@ -92,9 +138,16 @@ class Registry:
                 self._timeouts,
                 coordinator_id=self._coordinator_id,
             )
+        self._assign_all()
+        await asyncio.gather(*closing)
+        standing = {link.instance_id for link in self.links.values()}
+        for link in gone:
+            if link.instance_id not in standing:
+                self._table.process_lost(link.instance_id)
+
+    def _assign_all(self) -> None:
         for name, link in self.links.items():
             link.assign_drafters(self._drafters_for(self._entries[name].worker))
-        await asyncio.gather(*closing)
 
     def _drafters_for(self, verifier: registry_pb2.Worker) -> list[str]:
         target = decode_hello(verifier.hello)
@@ -102,16 +155,18 @@ class Registry:
             entry.worker.address
             for entry in self._entries.values()
             if entry.worker.role == registry_pb2.ROLE_DRAFTER
+            and entry.worker.hello.instance_id not in self._draining
             and why_not_a_pair(decode_hello(entry.worker.hello), target) is None
         ]
 
     def _status(self, worker: registry_pb2.Worker) -> registry_pb2.WorkerStatus:
         link = self.links.get(worker.name)
         if link is not None:
+            reason = link.reason or ("draining" if link.is_draining else "")
             return registry_pb2.WorkerStatus(
                 worker=worker,
-                is_up=link.is_attached,
-                reason=link.reason,
+                is_up=link.is_attached and not link.is_draining,
+                reason=reason,
                 num_steps=link.stream.peer_steps,
             )
         reason = self._why_unused(worker)
@@ -119,6 +174,8 @@ class Registry:
 
     def _why_unused(self, drafter: registry_pb2.Worker) -> str:
         """Why no verifier uses a drafter, empty if one does."""
+        if drafter.hello.instance_id in self._draining:
+            return "draining"
         targets = [
             decode_hello(entry.worker.hello)
             for entry in self._entries.values()

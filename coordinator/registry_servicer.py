@@ -35,6 +35,10 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
                 verifier=live.seat.name if live.seat is not None else "",
                 prompt_len=live.books.prompt_len,
                 committed_len=live.books.committed_len,
+                held_epoch=live.held.epoch if live.held is not None else 0,
+                held_key=live.held.key if live.held is not None else 0,
+                kv_len=live.held.kv_len if live.held is not None else 0,
+                last_round=live.held.last_round if live.held is not None else 0,
             )
             for session_id, live in self._table.sessions.items()
         ]
@@ -42,4 +46,17 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
             workers=self._registry.statuses(),
             sessions=sessions,
             metrics_address=self._registry.metrics_address,
+            moves=[
+                registry_pb2.MoveCount(reason=reason.value, count=count)
+                for reason, count in self._table.moves.items()
+            ],
         )
+
+    async def Drain(  # noqa: N802 (the name is the protocol's)
+        self, request: registry_pb2.DrainRequest, context: Any
+    ) -> registry_pb2.DrainResponse:
+        try:
+            num_staying = self._registry.drain(request.name, undo=request.undo)
+        except SsdError as error:
+            await context.abort(status_code(error), str(error))
+        return registry_pb2.DrainResponse(num_staying=num_staying)

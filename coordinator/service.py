@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from types import MappingProxyType
 
 import grpc.aio
@@ -14,6 +15,7 @@ from grpc_health.v1.health_pb2 import HealthCheckResponse
 
 from coordinator.admission import RequestDefaults
 from coordinator.generation_servicer import GenerationServicer
+from coordinator.journal import FileJournal, FsyncPolicy, JournalLimits
 from coordinator.metrics_pages import coordinator_metrics
 from coordinator.registry import Registry
 from coordinator.registry_servicer import RegistryServicer
@@ -28,6 +30,7 @@ from ssd.wire.dialed_stream import StreamTimeouts
 from ssd.wire.ports import bind
 
 _SERVICE = generation_pb2.DESCRIPTOR.services_by_name["GenerationService"].full_name
+_EXPIRE_EVERY_S = 1.0
 NO_ENVIRONMENT: Mapping[str, str] = MappingProxyType({})
 log = structlog.get_logger()
 _DRAIN_POLL_S = 0.05
@@ -49,8 +52,12 @@ async def run_coordinator(
     timeouts = config.timeouts
     stream = StreamTimeouts(timeouts.heartbeat_s, timeouts.peer_dead_s, timeouts.connect_s)
     vitals = health.aio.HealthServicer()
-    table = SessionTable(_limits(config), epoch_floor=time.time_ns() // 1_000_000)
-    registry = Registry(table, stream, coordinator_id=uuid.uuid4().hex)
+    journal = _journal(config)
+    # Above all epochs of earlier lives, whatever a journal may have lost of them.
+    floor = time.time_ns() // 1_000_000
+    table = SessionTable(_limits(config), epoch_floor=floor, journal=journal)
+    coordinator_id = uuid.uuid4().hex if journal is None else journal.identity
+    registry = Registry(table, stream, coordinator_id=coordinator_id)
     server = make_server()
     tracing = make_tracing(
         environ, service="ssd-coordinator", instance=f"coordinator-{config.coordinator.ordinal}"
@@ -75,22 +82,31 @@ async def run_coordinator(
     registry.metrics_address = endpoint.enter_context(
         coordinator_metrics(config, metrics, registry)
     )
+    for session in journal.sessions if journal is not None else ():
+        table.restore(session)
     await server.start()
     await vitals.set("", HealthCheckResponse.SERVING)
-    expiring = asyncio.create_task(registry.expire())
-    watching = asyncio.create_task(_report_readiness(table, vitals))
-    log.info("coordinator ready", address=address)
+    tasks = [
+        asyncio.create_task(registry.expire()),
+        asyncio.create_task(_report_readiness(table, vitals)),
+        asyncio.create_task(_let_go_of_the_old(table)),
+    ]
+    if journal is not None:
+        tasks.append(asyncio.create_task(journal.tidy()))
+    log.info("coordinator ready", address=address, sessions=len(table.sessions))
     ready(address)
     await stop.wait()
-    watching.cancel()
-    expiring.cancel()
+    for task in tasks:
+        task.cancel()
     await vitals.enter_graceful_shutdown()
     await _end_requests(server, table, within_s=timeouts.drain_s)
     await registry.close()
     endpoint.close()
     if tracing is not None:
         await asyncio.to_thread(tracing.close)
-    await asyncio.gather(expiring, watching, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)
+    if journal is not None:
+        journal.close()
 
 
 async def _end_requests(server: grpc.aio.Server, table: SessionTable, *, within_s: float) -> None:
@@ -121,6 +137,26 @@ def _facts(table: SessionTable) -> TableFacts:
     )
 
 
+async def _let_go_of_the_old(table: SessionTable) -> None:
+    while True:
+        await asyncio.sleep(_EXPIRE_EVERY_S)
+        table.expire()
+
+
+def _journal(config: SsdConfig) -> FileJournal | None:
+    """Raises ConfigError when the folder cannot be used."""
+    coordinator = config.coordinator
+    if coordinator.journal is None:
+        return None
+    limits = JournalLimits(
+        fsync=FsyncPolicy(coordinator.journal_fsync),
+        max_bytes=coordinator.journal_max_bytes,
+        max_age_s=coordinator.journal_max_age_s,
+        erase_s=coordinator.journal_erase_s,
+    )
+    return FileJournal(Path(coordinator.journal).expanduser(), limits)
+
+
 def _limits(config: SsdConfig) -> TableLimits:
     coordinator = config.coordinator
     return TableLimits(
@@ -128,6 +164,7 @@ def _limits(config: SsdConfig) -> TableLimits:
         max_queue=coordinator.max_queue,
         reopen_s=config.timeouts.reopen_s,
         resume_s=config.timeouts.resume_s,
+        keep_s=coordinator.keep_s,
     )
 
 
@@ -138,5 +175,6 @@ def _defaults(config: SsdConfig) -> RequestDefaults:
         allow_request_mode=config.speculation.allow_request_mode,
         max_tokens=config.coordinator.default_max_tokens,
         ordinal=config.coordinator.ordinal,
+        peers=config.coordinator.peers,
         max_choices=config.coordinator.max_sessions + config.coordinator.max_queue,
     )

@@ -55,6 +55,7 @@ class VerifierLink:
         self.name = worker.name
         self.worker = worker
         self.fingerprint = ""
+        self.is_draining = False
         self.instance_id = worker.hello.instance_id
         self.model: ServedModel | None = None
         self.reason = "connecting"

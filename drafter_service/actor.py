@@ -17,6 +17,7 @@ class DrafterActor:
         from ssd.telemetry.logs import configure_logs
         from ssd.worker.background import BackgroundWorker
         from ssd.worker.device import device_id
+        from ssd.worker.restart_backoff import wait_before_restart
 
         config = SsdConfig.model_validate(placement["settings"])
         configure_logs(level=config.logging.level, log_format=config.logging.format)
@@ -27,6 +28,8 @@ class DrafterActor:
             device=device_id(placement.get("core")),
             core=placement.get("core"),
         )
+        if ray.get_runtime_context().was_current_actor_reconstructed:
+            wait_before_restart(f"{placement['name']} for {self._place.coordinators}")
         self._worker = BackgroundWorker(
             lambda stop, ready: run_drafter(
                 config, self._place, stop=stop, ready=ready, environ=os.environ

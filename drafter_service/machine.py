@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import structlog
 import torch
 from torch import Tensor
 
@@ -34,6 +35,8 @@ from ssd.sampling import (
 )
 from ssd.sampling.draft_law import DraftPolicy, sample_candidates
 from ssd.sampling.ratio_rule import RatioNumbers
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class DrafterMachine:
         self._policy = policy or DraftPolicy()
         self._numbers: dict[KvId, RatioNumbers] = {}
         self._done: _Done | None = None
+        self._failed: Step | None = None
         self.device_s = 0.0  # spent in forwards and ranking
 
     def ban(self, token_ids: Sequence[int], *, peer: str) -> list[Output]:
@@ -103,17 +107,27 @@ class DrafterMachine:
         step = self.core.next_step()
         if step is None:
             return False
+        try:
+            self._done = self._grow(step)
+        except Exception:  # whatever it is, the rows of some session brought it about
+            log.exception("growth step failed", step=step.number)
+            self._failed = step
+        return True
+
+    def _grow(self, step: Step) -> _Done:
         start_s = time.monotonic()
         logits = self._runner.forward(step.groups)  # [wanted rows of all sessions, vocab]
         draws = [draw for share in step.shares for draw in self._draws(share)]
         candidates = self._rank(logits, draws, step) if draws else []
         end_s = time.monotonic()
         self.device_s += end_s - start_s
-        self._done = _Done(step, candidates, start_s, end_s)
-        return True
+        return _Done(step, candidates, start_s, end_s)
 
     def settle(self) -> list[Output]:
         """Hang the candidates below their nodes; commits that came meanwhile are taken in."""
+        if self._failed is not None:
+            failed, self._failed = self._failed, None
+            return self.core.step_failed(failed)
         assert self._done is not None, "settle follows run"
         done, self._done = self._done, None
         return self.core.step_done(

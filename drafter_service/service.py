@@ -72,6 +72,11 @@ class DrafterService:
             config.timeouts.engine_stall_s, _SLOW_STEPS * cost.forward_s(config.drafter.max_rows)
         )
 
+    @property
+    def has_sessions(self) -> bool:
+        """A drafter is missed by nobody: rounds go on without it."""
+        return False
+
     def pulses(self) -> tuple[Pulse, ...]:
         return (Pulse(has_work=self.engine.is_busy, num_done=self.engine.num_turns),)
 

@@ -7,8 +7,11 @@ with Client("127.0.0.1:50050") as client:
     print(generation.completion.figures.acceptance)
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -36,6 +39,8 @@ from ssd.wire.sampling_codec import RULES, decode_rule
 from ssd.wire.status import error_of_call
 
 _SHORT_CALL_S = 10.0
+_FIRST_RETRY_S = 0.05
+_LAST_RETRY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,8 @@ class Options:
     timeout_s: float | None = None
     traceparent: str | None = None
     """W3C trace context that the request's spans continue."""
+    resume_s: float = 0.0
+    """Seconds for which a generation whose stream broke is tried again where it stood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +92,17 @@ class Completion:
 
 
 class Generation:
-    """A stream of pieces; `completion` is there once it has been read to its end."""
+    """A stream of pieces; `completion` is there once it has been read to its end.
 
-    def __init__(self, call: Any) -> None:
-        self._call = call
+    `call(num_tokens, address)` starts it, or goes on with it behind tokens that were received; an
+    address that is not empty is that of the coordinator to ask.
+    """
+
+    def __init__(self, call: Callable[[int, str], Any], *, resume_s: float = 0.0) -> None:
+        self._start = call
+        self._resume_s = resume_s
+        self._call = call(0, "")
+        self._num_tokens = 0
         self._completion: Completion | None = None
 
     @property
@@ -99,27 +113,60 @@ class Generation:
 
     def __iter__(self) -> Iterator[Piece]:
         """Raises an error of `ssd.core.errors` when the server refuses or fails."""
-        try:
-            for response in self._call:
-                if response.HasField("delta"):
-                    yield Piece(response.delta.text, tuple(response.delta.token_ids))
-                else:
-                    self._completion = _completion(response.complete)
-        except grpc.RpcError as error:
-            raise error_of_call(error) from error
+        give_up: float | None = None
+        pause_s = _FIRST_RETRY_S
+        while self._completion is None:
+            try:
+                for piece in self._read():
+                    give_up, pause_s = None, _FIRST_RETRY_S
+                    yield piece
+            except errors.OwnedElsewhere as elsewhere:
+                if not self._resume_s:
+                    raise
+                self._call = self._start(self._num_tokens, elsewhere.address)
+            except errors.Unavailable:
+                give_up = give_up or time.monotonic() + self._resume_s
+                if time.monotonic() + pause_s > give_up:
+                    raise
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LAST_RETRY_S)
+                self._call = self._start(self._num_tokens, "")
 
     def cancel(self) -> None:
         """Stop generating; the server frees what it held."""
         self._call.cancel()
+
+    def _read(self) -> Iterator[Piece]:
+        try:
+            for response in self._call:
+                if response.HasField("delta"):
+                    piece = Piece(response.delta.text, tuple(response.delta.token_ids))
+                    self._num_tokens += len(piece.token_ids)
+                    yield piece
+                else:
+                    self._completion = _completion(response.complete)
+        except grpc.RpcError as error:
+            raise error_of_call(error) from error
 
 
 class Client:
     """A connection to a coordinator; `with` closes it."""
 
     def __init__(self, address: str) -> None:
-        self._channel = grpc.insecure_channel(address)
-        self._generation = generation_pb2_grpc.GenerationServiceStub(self._channel)
-        self._registry = registry_pb2_grpc.RegistryServiceStub(self._channel)
+        self._channels: list[grpc.Channel] = []
+        self._dial(address)
+
+    def _dial(self, address: str) -> None:
+        self._address = address
+        # A restarted coordinator should be found in well under a second.
+        options = [
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 1000),
+        ]
+        channel = grpc.insecure_channel(address, options=options)
+        self._generation = generation_pb2_grpc.GenerationServiceStub(channel)
+        self._registry = registry_pb2_grpc.RegistryServiceStub(channel)
+        self._channels.append(channel)
 
     def __enter__(self) -> Self:
         return self
@@ -133,16 +180,25 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        self._channel.close()
+        for channel in self._channels:
+            channel.close()
 
     def generate(self, prompt: str | Sequence[int], options: Options | None = None) -> Generation:
         """Start generating from a text or from token ids."""
         chosen = options or Options()
+        if chosen.resume_s:
+            chosen = _resumable(chosen)
+        request = _request(prompt, chosen)
         metadata = None if chosen.traceparent is None else (("traceparent", chosen.traceparent),)
-        call = self._generation.Generate(
-            _request(prompt, chosen), timeout=chosen.timeout_s, metadata=metadata
-        )
-        return Generation(call)
+
+        def call(num_tokens: int, address: str) -> Any:
+            if chosen.resume_s:
+                request.resume_from = num_tokens
+            if address and address != self._address:
+                self._dial(address)  # the request's own coordinator: it is asked from now on
+            return self._generation.Generate(request, timeout=chosen.timeout_s, metadata=metadata)
+
+        return Generation(call, resume_s=chosen.resume_s)
 
     def model_info(self) -> generation_pb2.GetModelInfoResponse:
         """Raises Unavailable while no verifier is attached."""
@@ -163,6 +219,21 @@ class Client:
         except grpc.RpcError as error:
             raise error_of_call(error) from error
 
+    def drain(self, worker: str, *, undo: bool = False) -> int:
+        """Take a worker out of use, or put it back; how many sessions stay there until they end.
+
+        Raises:
+            UnknownSession: the coordinator knows no such worker.
+        """
+        try:
+            request = registry_pb2.DrainRequest(name=worker, undo=undo)
+            answer: registry_pb2.DrainResponse = self._registry.Drain(
+                request, timeout=_SHORT_CALL_S
+            )
+            return answer.num_staying
+        except grpc.RpcError as error:
+            raise error_of_call(error) from error
+
     def status(self) -> registry_pb2.GetStatusResponse:
         """Which workers and sessions there are; raises errors.Unavailable without a server."""
         try:
@@ -172,6 +243,13 @@ class Client:
             return status
         except grpc.RpcError as error:
             raise error_of_call(error) from error
+
+
+def _resumable(options: Options) -> Options:
+    """Give the request a name to ask for, and a seed to be made again from if all is lost."""
+    request_id = options.request_id or uuid.uuid4().hex
+    seed = secrets.randbits(64) if options.seed is None else options.seed
+    return replace(options, request_id=request_id, seed=seed)
 
 
 def _request(prompt: str | Sequence[int], options: Options) -> generation_pb2.GenerateRequest:

@@ -16,6 +16,7 @@ class VerifierActor:
         from ssd.telemetry.logs import configure_logs
         from ssd.worker.background import BackgroundWorker
         from ssd.worker.device import device_id
+        from ssd.worker.restart_backoff import wait_before_restart
         from verifier_service.process import place_of, run_verifier
 
         config = SsdConfig.model_validate(placement["settings"])
@@ -27,6 +28,8 @@ class VerifierActor:
             device=device_id(placement.get("core")),
             core=placement.get("core"),
         )
+        if ray.get_runtime_context().was_current_actor_reconstructed:
+            wait_before_restart(f"{placement['name']} for {self._place.coordinators}")
         self._worker = BackgroundWorker(
             lambda stop, ready: run_verifier(
                 config, self._place, stop=stop, ready=ready, environ=os.environ

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import structlog
 from torch import Tensor
 
 from ssd.core.ids import SessionId
@@ -23,6 +24,8 @@ from ssd.sampling.ratio_rule import RatioRule
 from verifier_service.logprob_notes import LogprobNotes
 
 _GREEDY = SamplingParams(temperature=0.0)
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class VerifierMachine:
         self._logprobs = LogprobNotes()
         self._ratio = RatioRule()
         self._done: _Done | None = None
+        self._failed: Round | None = None
         self._wake_at: float | None = None
         self.device_s = 0.0  # spent in forwards and draws
 
@@ -60,6 +64,14 @@ class VerifierMachine:
         if isinstance(action, Idle):
             self._wake_at = action.until
             return False
+        try:
+            self._done = self._verify(action)
+        except Exception:  # whatever it is, the rows of some session brought it about
+            log.exception("forward failed", round_id=action.round_id, rows=action.num_rows)
+            self._failed = action
+        return True
+
+    def _verify(self, action: Round) -> _Done:
         launch_s = self.now()
         logits = self._runner.forward(action.groups)  # [wanted rows of all sessions, vocab]
         draws = [draw for share in action.shares for draw in self._draws(share)]
@@ -67,11 +79,13 @@ class VerifierMachine:
         self._logprobs.note(action, logits, draws, token_ids)
         end_s = self.now()
         self.device_s += end_s - launch_s
-        self._done = _Done(action, token_ids, launch_s, end_s)
-        return True
+        return _Done(action, token_ids, launch_s, end_s)
 
     def settle(self) -> list[Output]:
         """Commit the round; drafts that came while it ran are in the map by now."""
+        if self._failed is not None:
+            failed, self._failed = self._failed, None
+            return self.core.round_failed(failed)
         assert self._done is not None, "settle follows run"
         done, self._done = self._done, None
         per_share, start = [], 0

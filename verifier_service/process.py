@@ -23,6 +23,7 @@ def place_of(config: SsdConfig, *, name: str, node: str, device: str, core: int 
         node=node,
         device=device,
         core=core if configured is None else configured,
+        drain_s=config.timeouts.drain_s,
         coordinators=coordinators_of(
             config.cluster.coordinators, config.coordinator.host, config.coordinator.port
         ),

@@ -74,6 +74,10 @@ class VerifierService:
             _SLOW_ROUNDS * cost.forward_s(config.verifier.max_rows),
         )
 
+    @property
+    def has_sessions(self) -> bool:
+        return self.machine.core.has_work
+
     def pulses(self) -> tuple[Pulse, ...]:
         core, engine = self.machine.core, self.engine
         return (

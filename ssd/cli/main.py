@@ -2,7 +2,7 @@
 
 import typer
 
-from ssd.cli import bench, config, demo, down, generate, place, serve, status, top, trace
+from ssd.cli import bench, config, demo, down, drain, generate, place, serve, status, top, trace
 
 app = typer.Typer(
     help="A service for speculative speculative decoding: a drafter guesses ahead on one device "
@@ -19,4 +19,5 @@ app.command("top")(top.top)
 app.command("place")(place.place)
 app.command("down")(down.down)
 app.add_typer(bench.app, name="bench")
+app.command("drain")(drain.drain)
 app.add_typer(config.app, name="config")

@@ -37,6 +37,10 @@ def serve(
     mode: Annotated[
         Mode | None, typer.Option(help="Mode of requests that name none: ssd, sd or ar.")
     ] = None,
+    journal: Annotated[
+        str | None,
+        typer.Option(help="Folder in which sessions survive a restart of the coordinator."),
+    ] = None,
     port: Annotated[int | None, typer.Option(help="Port for clients; 0 picks a free one.")] = None,
     config: ConfigFile = None,
     assignments: Assignments = None,
@@ -57,6 +61,7 @@ def serve(
         "models.device": device,
         "speculation.mode": mode,
         "coordinator.port": port,
+        "coordinator.journal": journal,
     }
     with one_sentence_errors():
         settings = configuration(config, assignments, flags)

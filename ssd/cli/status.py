@@ -15,6 +15,9 @@ from ssd.v1 import registry_pb2
 def status(
     address: Address = None,
     *,
+    sessions: Annotated[
+        bool, typer.Option("--sessions", help="Show the ledger: the books beside what is held.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show the workers a coordinator knows and the sessions it runs."""
@@ -25,7 +28,12 @@ def status(
         return
     console = Console()
     console.print(_workers(answer))
-    if answer.sessions:
+    if sessions:
+        console.print(_ledger(answer))
+        if answer.moves:
+            counts = ", ".join(f"{each.count} {each.reason}" for each in answer.moves)
+            console.print(f"sessions were opened for: {counts}")
+    elif answer.sessions:
         console.print(_sessions(answer))
 
 
@@ -53,5 +61,23 @@ def _sessions(answer: registry_pb2.GetStatusResponse) -> Table:
             each.verifier or "waits for one",
             str(each.prompt_len),
             str(each.committed_len),
+        )
+    return table
+
+
+def _ledger(answer: registry_pb2.GetStatusResponse) -> Table:
+    """The books' epoch and length, and beside them what the verifier said last."""
+    table = Table("session", "verifier", "epoch", "committed", "held", "kv", "key", "round")
+    for each in answer.sessions:
+        is_said = bool(each.held_epoch)
+        table.add_row(
+            each.session_id,
+            each.verifier or "waits for one",
+            str(each.epoch),
+            str(each.committed_len),
+            str(each.held_epoch) if is_said else "not said yet",
+            str(each.kv_len) if is_said else "",
+            f"{each.held_key:016x}" if is_said else "",
+            str(each.last_round) if is_said else "",
         )
     return table

@@ -88,6 +88,8 @@ class CoordinatorSection(Section):
     """Port it listens on; 0 picks a free one."""
     ordinal: Index = 0
     """Its number among several coordinators; the request ids that it mints end in it."""
+    peers: tuple[Address, ...] = ()
+    """Addresses of all coordinators in the order of their ordinals; none means that it is alone."""
     max_sessions: Count = 32
     """Sessions that run at the same time."""
     # As many again: the last in the queue waits for about one more generation.
@@ -95,6 +97,19 @@ class CoordinatorSection(Section):
     """Requests that wait for a session; beyond them RESOURCE_EXHAUSTED is the answer."""
     default_max_tokens: Count | None = None
     """Tokens a request may generate when it names no limit; null is what the context leaves."""
+    keep_s: Seconds = 60.0
+    """Seconds that a text is kept for a client whose call broke, or that wants it again."""
+    journal: Text | None = None
+    """Folder in which sessions survive a restart of the coordinator; null keeps them in memory."""
+    # A crash of the process alone loses nothing written; this is about the machine's.
+    journal_fsync: Literal["always", "interval", "never"] = "interval"
+    """When records reach the disk itself: before a client sees them, each second, or whenever."""
+    journal_max_bytes: Count = 64 * 2**20
+    """Bytes of the journal's file; running sessions that need more keep new ones out."""
+    journal_max_age_s: Seconds = 86_400.0
+    """Seconds after which a session leaves the journal, whatever became of it."""
+    journal_erase_s: Seconds = 10.0
+    """Seconds after which the text of a session that is over is gone from the disk."""
     stalled_client_timeout_s: Seconds = 60.0
     """Seconds after which a client that takes nothing is cancelled."""
 
@@ -210,7 +225,7 @@ class TimeoutsSection(Section):
     """Seconds that a session waits for a verifier that can go on with it."""
     # Kubernetes kills a pod after 30 s unless told otherwise.
     drain_s: Seconds = 25.0
-    """Seconds that running sessions get to finish when the coordinator is told to stop."""
+    """Seconds that running sessions get to finish, or move, when a process is told to stop."""
 
     @model_validator(mode="after")
     def _check_heartbeat_is_shorter(self) -> Self:

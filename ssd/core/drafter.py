@@ -28,6 +28,7 @@ from ssd.core.rounds import STEPS_PER_LIFE, GrowthSpan
 from ssd.core.rows import RowGroup
 from ssd.core.rule import Rule
 
+_FAILURES_OF_A_POISONED = 3
 SessionKey = tuple[str, SessionId]
 """(peer, session id): two verifiers may use the same session id."""
 
@@ -78,6 +79,10 @@ class DraftSession:
     pending: list[Expansion] = field(default_factory=list)
     pending_reach: float = 0.0  # probability, roughly, that the text passes a pending expansion
     spans: list[GrowthSpan] = field(default_factory=list)
+
+    @property
+    def key(self) -> SessionKey:
+        return (self.peer, self.opening.session_id)
 
     @property
     def committed_len(self) -> int:
@@ -140,6 +145,7 @@ class Drafter:
         self.sessions: dict[SessionKey, DraftSession] = {}
         self.num_steps = 0
         self.num_stale = 0
+        self._failures: dict[SessionKey, int] = {}  # of sessions in forwards that failed
         self.num_opened = 0
 
     # ── events ────────────────────────────────────────────────────────────────────────────────
@@ -192,6 +198,7 @@ class Drafter:
 
     def close(self, message: Close, *, peer: str) -> list[Output]:
         """Forget a session; an unknown one is ignored, and so is an older epoch's end."""
+        self._failures.pop((peer, message.session_id), None)
         session = self.sessions.get((peer, message.session_id))
         if session is None or session.opening.epoch > message.epoch:
             self.num_stale += 1
@@ -212,6 +219,7 @@ class Drafter:
 
     def peer_lost(self, peer: str) -> list[Output]:
         """A verifier's stream ended, and its sessions with it."""
+        self._failures = {key: count for key, count in self._failures.items() if key[0] != peer}
         gone = [key for key in self.sessions if key[0] == peer]
         return [output for key in gone for output in self._drop(key)]
 
@@ -229,6 +237,12 @@ class Drafter:
         """The next forward, or None when nothing is worth growing before the next event."""
         working = [each for each in self.sessions.values() if not each.is_lost]
         working.sort(key=lambda each: each.last_step)  # a long prefill starves nobody
+        for suspect in [each for each in working if each.key in self._failures]:
+            if (step := self._step_of([suspect])) is not None:
+                return step
+        return self._step_of([each for each in working if each.key not in self._failures])
+
+    def _step_of(self, working: Sequence[DraftSession]) -> Step | None:
         chosen = self._choose(working)
         room = self.limits.max_rows
         shares = []
@@ -261,10 +275,32 @@ class Drafter:
             if self.sessions.get((session.peer, session.opening.session_id)) is not session:
                 continue  # closed or opened anew while the forward ran
             session.running = ()
+            self._failures.pop(session.key, None)
             for node, answer in found:
                 self._expand(session, step.number, node, answer)
             session.spans.append(_span(step, share, start_s, end_s))
             outputs += self._flush(session)
+        return outputs
+
+    def step_failed(self, failed: Step) -> list[Output]:
+        """A forward raised an error: start its sessions anew, each alone until a step of it
+        succeeds, and refuse the one that fails alone three times."""
+        is_alone = len(failed.shares) == 1
+        outputs: list[Output] = []
+        for share in failed.shares:
+            session, opening = share.session, share.session.opening
+            key = session.key
+            if self.sessions.get(key) is not session:
+                continue  # closed or opened anew while the forward ran
+            outputs += self._drop(key)
+            self._failures[key] = self._failures.get(key, 0) + is_alone
+            if self._failures[key] >= _FAILURES_OF_A_POISONED:
+                del self._failures[key]
+                words = f"the engine failed on session {opening.session_id} again and again"
+                outputs.append(_refusal(opening, session.peer, "Poisoned", words))
+            else:
+                need = Need(opening.session_id, opening.epoch, 0)
+                outputs.append(ToVerifier(session.peer, need))
         return outputs
 
     def check(self) -> None:

@@ -6,7 +6,10 @@ SsdError
 ├── SessionConflict     the id is taken by another request           ALREADY_EXISTS
 ├── NoCapacity          admission found no room                      RESOURCE_EXHAUSTED
 │   └── Preempted       it made room for an older session; goes on   (not for clients)
+├── OwnedElsewhere      another coordinator has the request          FAILED_PRECONDITION
 ├── Cancelled           the client called Cancel                     CANCELLED
+├── Poisoned            the request makes the engine fail            INTERNAL
+├── EngineBroken        the engine fails at everything               the process ends
 ├── Unavailable         no peer that could do it now                 UNAVAILABLE
 │   └── Draining        the worker takes leave; others may take it   (not for clients)
 ├── ConfigError         the operator asked for something we refuse   exit code 2
@@ -45,6 +48,22 @@ class NoCapacity(SsdError):
 
 class Preempted(NoCapacity):
     """The session made room for an older one; it is opened again when there is room."""
+
+
+class Poisoned(SsdError):
+    """The request makes the engine fail again and again; it is not tried any more."""
+
+
+class EngineBroken(SsdError):
+    """The engine fails whatever it is given; its process must be started again."""
+
+
+class OwnedElsewhere(SsdError):
+    """The request belongs to another coordinator, at `address`."""
+
+    def __init__(self, message: str, address: str = "") -> None:
+        super().__init__(message)
+        self.address = address
 
 
 class Cancelled(SsdError):

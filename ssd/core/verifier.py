@@ -13,7 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ssd.core.edge_rates import EdgeRates
-from ssd.core.errors import InvalidRequest, NoCapacity, SsdError, UnknownSession
+from ssd.core.errors import (
+    EngineBroken,
+    InvalidRequest,
+    NoCapacity,
+    Poisoned,
+    SsdError,
+    UnknownSession,
+)
 from ssd.core.expansion import Expansion
 from ssd.core.ids import Epoch, KvId, SessionId
 from ssd.core.keys import key_of
@@ -31,6 +38,8 @@ from ssd.core.sampling_params import check_something_is_left
 from ssd.core.verifier_session import Settled, VerifierSession
 
 _EPOCHS_REMEMBERED = 4096
+_FAILURES_OF_A_POISONED = 3
+_POISONED_OF_A_BROKEN_ENGINE = 3
 _RATES_EVERY_S = 1.0
 _GOOD_ENOUGH = 0.6  # measured on two cores: 0.9 and 0.45 are slower
 
@@ -135,6 +144,7 @@ class Verifier:
         self.drafters: set[str] = set()
         self.num_rounds = 0
         self.num_stale = 0
+        self._num_poisoned_in_a_row = 0
         self._num_opened = 0
         self._epochs: dict[SessionId, Epoch] = {}  # the newest seen, of the last sessions
         self._growth: dict[SessionId, list[GrowthSpan]] = {}
@@ -307,14 +317,36 @@ class Verifier:
             return Idle(None)
         if self._ready_s is None:
             self._ready_s = now
-        running = self._running
+        running = self._next_runners()
         decoding = [each for each in running if not each.is_prefilling]
         planned = self._plan(decoding)
         if len(decoding) == len(running):  # a queued prefill chunk never waits for drafts
             until = self._wait_until(planned, now)
             if until is not None:
                 return Idle(until)
-        return self._launch(planned)
+        return self._launch(planned, running)
+
+    def round_failed(self, failed: Round) -> list[Output]:
+        """A forward raised an error: find the session that makes it fail, and let go of that one.
+
+        All sessions of the round run alone until a forward of theirs succeeds, so each further
+        failure has one culprit; after three of them it is refused, and the others go on.
+
+        Raises:
+            EngineBroken: session after session fails alone, so it is none of theirs doing.
+        """
+        is_alone = len(failed.shares) == 1
+        outputs: list[Output] = []
+        for share in failed.shares:
+            session = share.session
+            if self.sessions.get(session.opening.session_id) is not session:
+                continue  # closed or opened anew while the forward ran
+            session.abandon(share.rows)
+            session.is_suspect = True
+            session.num_failures += is_alone
+            if session.num_failures >= _FAILURES_OF_A_POISONED:
+                outputs += self._give_up(session)
+        return outputs
 
     def round_done(
         self,
@@ -331,6 +363,8 @@ class Verifier:
             if self.sessions.get(share.session.opening.session_id) is not share.session:
                 continue  # closed or opened anew while the forward ran
             share.session.last_round = done.round_id
+            share.session.is_suspect, share.session.num_failures = False, 0
+            self._num_poisoned_in_a_row = 0
             if share.planned is None:
                 share.session.prefilled(share.rows)
                 continue
@@ -505,11 +539,33 @@ class Verifier:
             session.is_unheard = True
         return None
 
-    def _launch(self, planned: Sequence[tuple[VerifierSession, PlannedTree]]) -> Round:
+    def _next_runners(self) -> list[VerifierSession]:
+        """The sessions of the next round: all, or after a failed forward one of its alone."""
+        running = self._running
+        suspects = [session for session in running if session.is_suspect]
+        return suspects[:1] or running
+
+    def _give_up(self, session: VerifierSession) -> list[Output]:
+        """Refuse a session that makes forwards fail."""
+        self._num_poisoned_in_a_row += 1
+        if self._num_poisoned_in_a_row >= _POISONED_OF_A_BROKEN_ENGINE:
+            raise EngineBroken(
+                f"forwards failed for {self._num_poisoned_in_a_row} sessions alone, one by one"
+            )
+        opening = session.opening
+        words = f"the engine failed {session.num_failures} times on this request alone"
+        refusal = Refused(opening.session_id, opening.epoch, Poisoned.__name__, words)
+        return [ToCoordinator(session.owner, refusal), *self._drop(opening.session_id)]
+
+    def _launch(
+        self,
+        planned: Sequence[tuple[VerifierSession, PlannedTree]],
+        running: Sequence[VerifierSession],
+    ) -> Round:
         """Pack the trees and, in what is left of the row budget, prefill chunks."""
         shares = [Share(each, each.tree_rows(plan.tree), plan) for each, plan in planned]
         room = self.limits.max_rows - sum(len(share.rows.token_ids) for share in shares)
-        for session in self._running:
+        for session in running:
             if session.is_prefilling and room > 0:
                 rows = session.prefill_rows(room)
                 room -= len(rows.token_ids)

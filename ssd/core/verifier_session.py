@@ -53,6 +53,8 @@ class VerifierSession:
         self.is_unheard = False  # waited for in vain; nothing came since
         self.last_round = 0
         self.is_paused = False  # its coordinator is away
+        self.is_suspect = False  # a forward with its rows failed; it runs alone until one does not
+        self.num_failures = 0  # forwards that failed with its rows alone
         self.exhausted_len = 0  # the drafter has nothing more for the text of this length
 
     @property
@@ -208,6 +210,10 @@ class VerifierSession:
                 return tuple(token_ids[: index + 1]), FinishReason.STOP
         reason = FinishReason.LENGTH if len(token_ids) >= room else None
         return tuple(token_ids[:room]), reason
+
+    def abandon(self, rows: RowGroup) -> None:
+        """The rows' forward failed: nothing of it stays."""
+        self._settle_slots(rows, (), num_emitted=0)
 
     def _settle_slots(self, rows: RowGroup, path: Sequence[int], *, num_emitted: int) -> None:
         """Keep the KV of the root and of accepted nodes that precede the newest token."""

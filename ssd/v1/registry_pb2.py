@@ -25,29 +25,35 @@ _sym_db = _symbol_database.Default()
 from ssd.v1 import common_pb2 as ssd_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15ssd/v1/registry.proto\x12\x06ssd.v1\x1a\x13ssd/v1/common.proto\"\xac\x01\n\x06Worker\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1a\n\x04role\x18\x02 \x01(\x0e\x32\x0c.ssd.v1.Role\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x1c\n\x05hello\x18\x04 \x01(\x0b\x32\r.ssd.v1.Hello\x12\x0c\n\x04node\x18\x05 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x06 \x01(\t\x12\x12\n\nprocess_id\x18\x07 \x01(\r\x12\x17\n\x0fmetrics_address\x18\x08 \x01(\t\"1\n\x0fRegisterRequest\x12\x1e\n\x06worker\x18\x01 \x01(\x0b\x32\x0e.ssd.v1.Worker\"#\n\x10RegisterResponse\x12\x0f\n\x07lease_s\x18\x01 \x01(\x02\"\x12\n\x10GetStatusRequest\"|\n\x11GetStatusResponse\x12%\n\x07workers\x18\x01 \x03(\x0b\x32\x14.ssd.v1.WorkerStatus\x12\'\n\x08sessions\x18\x02 \x03(\x0b\x32\x15.ssd.v1.SessionStatus\x12\x17\n\x0fmetrics_address\x18\x03 \x01(\t\"v\n\x0cWorkerStatus\x12\x1e\n\x06worker\x18\x01 \x01(\x0b\x32\x0e.ssd.v1.Worker\x12\r\n\x05is_up\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x11\n\tnum_steps\x18\x04 \x01(\x04\x12\x14\n\x0cnum_sessions\x18\x05 \x01(\r\"o\n\rSessionStatus\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x10\n\x08verifier\x18\x03 \x01(\t\x12\x12\n\nprompt_len\x18\x04 \x01(\r\x12\x15\n\rcommitted_len\x18\x05 \x01(\r*A\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x11\n\rROLE_VERIFIER\x10\x01\x12\x10\n\x0cROLE_DRAFTER\x10\x02\x32\x92\x01\n\x0fRegistryService\x12=\n\x08Register\x12\x17.ssd.v1.RegisterRequest\x1a\x18.ssd.v1.RegisterResponse\x12@\n\tGetStatus\x12\x18.ssd.v1.GetStatusRequest\x1a\x19.ssd.v1.GetStatusResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15ssd/v1/registry.proto\x12\x06ssd.v1\x1a\x13ssd/v1/common.proto\"\xc0\x01\n\x06Worker\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1a\n\x04role\x18\x02 \x01(\x0e\x32\x0c.ssd.v1.Role\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x1c\n\x05hello\x18\x04 \x01(\x0b\x32\r.ssd.v1.Hello\x12\x0c\n\x04node\x18\x05 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x06 \x01(\t\x12\x12\n\nprocess_id\x18\x07 \x01(\r\x12\x17\n\x0fmetrics_address\x18\x08 \x01(\t\x12\x12\n\nis_leaving\x18\t \x01(\x08\"*\n\x0c\x44rainRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04undo\x18\x02 \x01(\x08\"$\n\rDrainResponse\x12\x13\n\x0bnum_staying\x18\x01 \x01(\r\"1\n\x0fRegisterRequest\x12\x1e\n\x06worker\x18\x01 \x01(\x0b\x32\x0e.ssd.v1.Worker\"#\n\x10RegisterResponse\x12\x0f\n\x07lease_s\x18\x01 \x01(\x02\"\x12\n\x10GetStatusRequest\"\x9e\x01\n\x11GetStatusResponse\x12%\n\x07workers\x18\x01 \x03(\x0b\x32\x14.ssd.v1.WorkerStatus\x12\'\n\x08sessions\x18\x02 \x03(\x0b\x32\x15.ssd.v1.SessionStatus\x12\x17\n\x0fmetrics_address\x18\x03 \x01(\t\x12 \n\x05moves\x18\x04 \x03(\x0b\x32\x11.ssd.v1.MoveCount\"*\n\tMoveCount\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\"v\n\x0cWorkerStatus\x12\x1e\n\x06worker\x18\x01 \x01(\x0b\x32\x0e.ssd.v1.Worker\x12\r\n\x05is_up\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x11\n\tnum_steps\x18\x04 \x01(\x04\x12\x14\n\x0cnum_sessions\x18\x05 \x01(\r\"\xb9\x01\n\rSessionStatus\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x10\n\x08verifier\x18\x03 \x01(\t\x12\x12\n\nprompt_len\x18\x04 \x01(\r\x12\x15\n\rcommitted_len\x18\x05 \x01(\r\x12\x12\n\nheld_epoch\x18\x06 \x01(\x04\x12\x10\n\x08held_key\x18\x07 \x01(\x06\x12\x0e\n\x06kv_len\x18\x08 \x01(\r\x12\x12\n\nlast_round\x18\t \x01(\x04*A\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x11\n\rROLE_VERIFIER\x10\x01\x12\x10\n\x0cROLE_DRAFTER\x10\x02\x32\xc8\x01\n\x0fRegistryService\x12=\n\x08Register\x12\x17.ssd.v1.RegisterRequest\x1a\x18.ssd.v1.RegisterResponse\x12@\n\tGetStatus\x12\x18.ssd.v1.GetStatusRequest\x1a\x19.ssd.v1.GetStatusResponse\x12\x34\n\x05\x44rain\x12\x14.ssd.v1.DrainRequest\x1a\x15.ssd.v1.DrainResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ssd.v1.registry_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ROLE']._serialized_start=696
-  _globals['_ROLE']._serialized_end=761
+  _globals['_ROLE']._serialized_start=952
+  _globals['_ROLE']._serialized_end=1017
   _globals['_WORKER']._serialized_start=55
-  _globals['_WORKER']._serialized_end=227
-  _globals['_REGISTERREQUEST']._serialized_start=229
-  _globals['_REGISTERREQUEST']._serialized_end=278
-  _globals['_REGISTERRESPONSE']._serialized_start=280
-  _globals['_REGISTERRESPONSE']._serialized_end=315
-  _globals['_GETSTATUSREQUEST']._serialized_start=317
-  _globals['_GETSTATUSREQUEST']._serialized_end=335
-  _globals['_GETSTATUSRESPONSE']._serialized_start=337
-  _globals['_GETSTATUSRESPONSE']._serialized_end=461
-  _globals['_WORKERSTATUS']._serialized_start=463
-  _globals['_WORKERSTATUS']._serialized_end=581
-  _globals['_SESSIONSTATUS']._serialized_start=583
-  _globals['_SESSIONSTATUS']._serialized_end=694
-  _globals['_REGISTRYSERVICE']._serialized_start=764
-  _globals['_REGISTRYSERVICE']._serialized_end=910
+  _globals['_WORKER']._serialized_end=247
+  _globals['_DRAINREQUEST']._serialized_start=249
+  _globals['_DRAINREQUEST']._serialized_end=291
+  _globals['_DRAINRESPONSE']._serialized_start=293
+  _globals['_DRAINRESPONSE']._serialized_end=329
+  _globals['_REGISTERREQUEST']._serialized_start=331
+  _globals['_REGISTERREQUEST']._serialized_end=380
+  _globals['_REGISTERRESPONSE']._serialized_start=382
+  _globals['_REGISTERRESPONSE']._serialized_end=417
+  _globals['_GETSTATUSREQUEST']._serialized_start=419
+  _globals['_GETSTATUSREQUEST']._serialized_end=437
+  _globals['_GETSTATUSRESPONSE']._serialized_start=440
+  _globals['_GETSTATUSRESPONSE']._serialized_end=598
+  _globals['_MOVECOUNT']._serialized_start=600
+  _globals['_MOVECOUNT']._serialized_end=642
+  _globals['_WORKERSTATUS']._serialized_start=644
+  _globals['_WORKERSTATUS']._serialized_end=762
+  _globals['_SESSIONSTATUS']._serialized_start=765
+  _globals['_SESSIONSTATUS']._serialized_end=950
+  _globals['_REGISTRYSERVICE']._serialized_start=1020
+  _globals['_REGISTRYSERVICE']._serialized_end=1220
 # @@protoc_insertion_point(module_scope)

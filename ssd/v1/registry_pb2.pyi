@@ -18,7 +18,7 @@ ROLE_VERIFIER: Role
 ROLE_DRAFTER: Role
 
 class Worker(_message.Message):
-    __slots__ = ("name", "role", "address", "hello", "node", "device", "process_id", "metrics_address")
+    __slots__ = ("name", "role", "address", "hello", "node", "device", "process_id", "metrics_address", "is_leaving")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,7 @@ class Worker(_message.Message):
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     PROCESS_ID_FIELD_NUMBER: _ClassVar[int]
     METRICS_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    IS_LEAVING_FIELD_NUMBER: _ClassVar[int]
     name: str
     role: Role
     address: str
@@ -35,7 +36,22 @@ class Worker(_message.Message):
     device: str
     process_id: int
     metrics_address: str
-    def __init__(self, name: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ..., address: _Optional[str] = ..., hello: _Optional[_Union[_common_pb2.Hello, _Mapping]] = ..., node: _Optional[str] = ..., device: _Optional[str] = ..., process_id: _Optional[int] = ..., metrics_address: _Optional[str] = ...) -> None: ...
+    is_leaving: bool
+    def __init__(self, name: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ..., address: _Optional[str] = ..., hello: _Optional[_Union[_common_pb2.Hello, _Mapping]] = ..., node: _Optional[str] = ..., device: _Optional[str] = ..., process_id: _Optional[int] = ..., metrics_address: _Optional[str] = ..., is_leaving: _Optional[bool] = ...) -> None: ...
+
+class DrainRequest(_message.Message):
+    __slots__ = ("name", "undo")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    UNDO_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    undo: bool
+    def __init__(self, name: _Optional[str] = ..., undo: _Optional[bool] = ...) -> None: ...
+
+class DrainResponse(_message.Message):
+    __slots__ = ("num_staying",)
+    NUM_STAYING_FIELD_NUMBER: _ClassVar[int]
+    num_staying: int
+    def __init__(self, num_staying: _Optional[int] = ...) -> None: ...
 
 class RegisterRequest(_message.Message):
     __slots__ = ("worker",)
@@ -54,14 +70,24 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("workers", "sessions", "metrics_address")
+    __slots__ = ("workers", "sessions", "metrics_address", "moves")
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
     METRICS_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    MOVES_FIELD_NUMBER: _ClassVar[int]
     workers: _containers.RepeatedCompositeFieldContainer[WorkerStatus]
     sessions: _containers.RepeatedCompositeFieldContainer[SessionStatus]
     metrics_address: str
-    def __init__(self, workers: _Optional[_Iterable[_Union[WorkerStatus, _Mapping]]] = ..., sessions: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., metrics_address: _Optional[str] = ...) -> None: ...
+    moves: _containers.RepeatedCompositeFieldContainer[MoveCount]
+    def __init__(self, workers: _Optional[_Iterable[_Union[WorkerStatus, _Mapping]]] = ..., sessions: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., metrics_address: _Optional[str] = ..., moves: _Optional[_Iterable[_Union[MoveCount, _Mapping]]] = ...) -> None: ...
+
+class MoveCount(_message.Message):
+    __slots__ = ("reason", "count")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    count: int
+    def __init__(self, reason: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class WorkerStatus(_message.Message):
     __slots__ = ("worker", "is_up", "reason", "num_steps", "num_sessions")
@@ -78,15 +104,23 @@ class WorkerStatus(_message.Message):
     def __init__(self, worker: _Optional[_Union[Worker, _Mapping]] = ..., is_up: _Optional[bool] = ..., reason: _Optional[str] = ..., num_steps: _Optional[int] = ..., num_sessions: _Optional[int] = ...) -> None: ...
 
 class SessionStatus(_message.Message):
-    __slots__ = ("session_id", "epoch", "verifier", "prompt_len", "committed_len")
+    __slots__ = ("session_id", "epoch", "verifier", "prompt_len", "committed_len", "held_epoch", "held_key", "kv_len", "last_round")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     VERIFIER_FIELD_NUMBER: _ClassVar[int]
     PROMPT_LEN_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_LEN_FIELD_NUMBER: _ClassVar[int]
+    HELD_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    HELD_KEY_FIELD_NUMBER: _ClassVar[int]
+    KV_LEN_FIELD_NUMBER: _ClassVar[int]
+    LAST_ROUND_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     epoch: int
     verifier: str
     prompt_len: int
     committed_len: int
-    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., verifier: _Optional[str] = ..., prompt_len: _Optional[int] = ..., committed_len: _Optional[int] = ...) -> None: ...
+    held_epoch: int
+    held_key: int
+    kv_len: int
+    last_round: int
+    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., verifier: _Optional[str] = ..., prompt_len: _Optional[int] = ..., committed_len: _Optional[int] = ..., held_epoch: _Optional[int] = ..., held_key: _Optional[int] = ..., kv_len: _Optional[int] = ..., last_round: _Optional[int] = ...) -> None: ...

@@ -45,6 +45,11 @@ class RegistryServiceStub:
                 request_serializer=ssd_dot_v1_dot_registry__pb2.GetStatusRequest.SerializeToString,
                 response_deserializer=ssd_dot_v1_dot_registry__pb2.GetStatusResponse.FromString,
                 _registered_method=True)
+        self.Drain = channel.unary_unary(
+                '/ssd.v1.RegistryService/Drain',
+                request_serializer=ssd_dot_v1_dot_registry__pb2.DrainRequest.SerializeToString,
+                response_deserializer=ssd_dot_v1_dot_registry__pb2.DrainResponse.FromString,
+                _registered_method=True)
 
 
 class RegistryServiceServicer:
@@ -64,6 +69,13 @@ class RegistryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Drain(self, request, context):
+        """Takes a worker out of use: no new sessions, and those it has move where another can take them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RegistryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -76,6 +88,11 @@ def add_RegistryServiceServicer_to_server(servicer, server):
                     servicer.GetStatus,
                     request_deserializer=ssd_dot_v1_dot_registry__pb2.GetStatusRequest.FromString,
                     response_serializer=ssd_dot_v1_dot_registry__pb2.GetStatusResponse.SerializeToString,
+            ),
+            'Drain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Drain,
+                    request_deserializer=ssd_dot_v1_dot_registry__pb2.DrainRequest.FromString,
+                    response_serializer=ssd_dot_v1_dot_registry__pb2.DrainResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -133,6 +150,33 @@ class RegistryService:
             '/ssd.v1.RegistryService/GetStatus',
             ssd_dot_v1_dot_registry__pb2.GetStatusRequest.SerializeToString,
             ssd_dot_v1_dot_registry__pb2.GetStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Drain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ssd.v1.RegistryService/Drain',
+            ssd_dot_v1_dot_registry__pb2.DrainRequest.SerializeToString,
+            ssd_dot_v1_dot_registry__pb2.DrainResponse.FromString,
             options,
             channel_credentials,
             insecure,

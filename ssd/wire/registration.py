@@ -1,6 +1,7 @@
 """A worker tells the coordinators that it exists, and says so again before each lease ends."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 
 import grpc
@@ -42,3 +43,19 @@ async def _keep_registered(
                 report(address, words)
                 said = words
             await asyncio.sleep(pause_s)
+
+
+async def announce_leave(worker: registry_pb2.Worker, coordinators: Sequence[str]) -> None:
+    """Say that the worker is about to stop; a coordinator that does not answer finds out."""
+    leaving = registry_pb2.Worker()
+    leaving.CopyFrom(worker)
+    leaving.is_leaving = True
+    request = registry_pb2.RegisterRequest(worker=leaving)
+    await asyncio.gather(*(_say(request, address) for address in coordinators))
+
+
+async def _say(request: registry_pb2.RegisterRequest, address: str) -> None:
+    async with open_channel(address) as channel:
+        stub = registry_pb2_grpc.RegistryServiceStub(channel)
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            await stub.Register(request, timeout=_CALL_TIMEOUT_S)

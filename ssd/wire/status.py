@@ -12,6 +12,7 @@ from ssd.core import errors
 RETRY_MS = 1_000
 """When a request that found no room, or no verifier, should be tried again."""
 
+_OWNED_ELSEWHERE = "OWNED_ELSEWHERE"
 _DETAILS_KEY = "grpc-status-details-bin"
 
 _CODES: dict[type[errors.SsdError], grpc.StatusCode] = {
@@ -21,12 +22,13 @@ _CODES: dict[type[errors.SsdError], grpc.StatusCode] = {
     errors.NoCapacity: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.Cancelled: grpc.StatusCode.CANCELLED,
     errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
-    errors.ConfigError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.OwnedElsewhere: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.ConfigError: grpc.StatusCode.FAILED_PRECONDITION,  # of the two a client's first guess
     errors.ProtocolError: grpc.StatusCode.INTERNAL,
 }
 _BY_CODE = {code: kind for kind, code in _CODES.items()}
 _BY_NAME: dict[str, type[errors.SsdError]] = {
-    kind.__name__: kind for kind in (*_CODES, errors.Preempted, errors.Draining)
+    kind.__name__: kind for kind in (*_CODES, errors.Preempted, errors.Draining, errors.Poisoned)
 }
 
 
@@ -53,6 +55,8 @@ def error_of_call(error: grpc.RpcError) -> errors.SsdError:
         return errors.InvalidRequest(details, field)
     if kind is errors.NoCapacity:
         return errors.NoCapacity(details, retry_s)
+    if owner := _owner(error):
+        return errors.OwnedElsewhere(details, owner)
     return kind(details if kind is not errors.SsdError else f"{code.name}: {details}")
 
 
@@ -80,6 +84,9 @@ def _details(error: errors.SsdError) -> list[Message]:
         retry = error_details_pb2.RetryInfo()
         retry.retry_delay.FromMilliseconds(RETRY_MS)
         return [retry]
+    if isinstance(error, errors.OwnedElsewhere):
+        where = {"address": error.address}
+        return [error_details_pb2.ErrorInfo(reason=_OWNED_ELSEWHERE, domain="ssd", metadata=where)]
     return []
 
 
@@ -102,3 +109,15 @@ def _unpacked(error: grpc.Call) -> tuple[str | None, float | None]:
             elif detail.Unpack(retry):
                 retry_s = retry.retry_delay.ToMilliseconds() / 1e3
     return field, retry_s
+
+
+def _owner(error: grpc.Call) -> str:
+    """The address of the coordinator that has the request, empty when that is not the matter."""
+    for key, value in error.trailing_metadata() or ():
+        if key != _DETAILS_KEY:
+            continue
+        for detail in status_pb2.Status.FromString(value).details:
+            info = error_details_pb2.ErrorInfo()
+            if detail.Unpack(info) and info.reason == _OWNED_ELSEWHERE:
+                return str(info.metadata["address"])
+    return ""

@@ -24,9 +24,10 @@ from ssd.v1 import registry_pb2
 from ssd.wire.channels import make_server
 from ssd.wire.hello import Capabilities, encode_hello
 from ssd.wire.ports import bind, reachable
-from ssd.wire.registration import keep_registered
+from ssd.wire.registration import announce_leave, keep_registered
 from ssd.worker.stall_watch import Pulse, exit_when_engine_stalls, watch_for_stall
 
+_LOOK_EVERY_S = 0.02
 ENGINE_DIED_EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
 log = structlog.get_logger()
 
@@ -50,6 +51,11 @@ class WorkerService(Protocol):
     async def stop(self) -> None: ...
 
     @property
+    def has_sessions(self) -> bool:
+        """Whether anybody would miss it now."""
+        ...
+
+    @property
     def stall_limit_s(self) -> float:
         """Seconds without progress, while there is work, after which the engine hangs."""
         ...
@@ -71,6 +77,7 @@ class Place:
     device: str
     core: int | None
     coordinators: tuple[str, ...]
+    drain_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +128,8 @@ async def _host(
     service.start()
     await server.start()
     await vitals.set("", HealthCheckResponse.SERVING)
-    registering = asyncio.create_task(
-        keep_registered(
-            _card(place, address, metrics_address, me), place.coordinators, report=_report
-        )
-    )
+    card = _card(place, address, metrics_address, me)
+    registering = asyncio.create_task(keep_registered(card, place.coordinators, report=_report))
     watching = asyncio.create_task(
         watch_for_stall(service.pulses, service.stall_limit_s, stalled=exit_when_engine_stalls)
     )
@@ -135,6 +139,7 @@ async def _host(
     registering.cancel()
     watching.cancel()
     await vitals.set("", HealthCheckResponse.NOT_SERVING)
+    await _let_sessions_go(service, card, place)
     await server.stop(grace=0)
     await service.stop()
     await asyncio.gather(registering, watching, return_exceptions=True)
@@ -149,6 +154,17 @@ def _metrics_of(service: WorkerService, place: MetricsPlace | None) -> Iterator[
     registry = service.metrics.registry
     with metrics_endpoint(registry, host=place.host, port=place.port) as address:
         yield reachable(address)
+
+
+async def _let_sessions_go(service: WorkerService, card: registry_pb2.Worker, place: Place) -> None:
+    """Tell the coordinators, then wait until the sessions have moved or finished."""
+    give_up = asyncio.get_running_loop().time() + place.drain_s
+    if not service.has_sessions or not place.drain_s:
+        return
+    await announce_leave(card, place.coordinators)
+    log.info("worker drains", worker=place.name, drain_s=place.drain_s)
+    while service.has_sessions and asyncio.get_running_loop().time() < give_up:  # noqa: ASYNC110
+        await asyncio.sleep(_LOOK_EVERY_S)
 
 
 def exit_when_engine_dies(error: BaseException) -> None:

@@ -545,3 +545,26 @@ def test_a_chain_near_the_end_is_shorter(room: int) -> None:
     [grow] = bench.grown()
     assert len(grow.expansions) == min(room - 1, SD_DEPTH)
     assert grow.is_exhausted
+
+
+def test_a_poisoned_session_is_found_and_refused_and_the_others_are_drafted_for() -> None:
+    bench = Bench()
+    names = ("a", "b", "c", "d")
+    for name in names:
+        bench.open(session=name)
+    for _ in range(2000):
+        step = bench.start()
+        if step is None:
+            break
+        num_sent = len(bench.sent)
+        if any(share.session.opening.session_id == "c" for share in step.shares):
+            bench.take(bench.core.step_failed(step))
+        else:
+            bench.finish(step)
+        for message in bench.sent[num_sent:]:
+            if isinstance(message, Need):
+                bench.open(session=message.session_id)
+    refused = [each for each in bench.sent if isinstance(each, Refused)]
+    assert [(each.session_id, each.kind) for each in refused] == [("c", "Poisoned")]
+    assert {each.session_id for each in bench.grown() if each.expansions} == {"a", "b", "d"}
+    assert {each.opening.session_id for each in bench.core.sessions.values()} == {"a", "b", "d"}

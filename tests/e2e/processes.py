@@ -55,20 +55,25 @@ class Service:
     draft: Path
     address: str = ""
     processes: dict[str, Process] = field(default_factory=dict)
+    defaults: dict[str, object] = field(default_factory=dict)  # settings of every process
 
     def start(self, module: str, *, name: str = "", **settings: object) -> Process:
         """Start `python -m MODULE`; `settings` are keys with __ for the dot."""
         name = name or module
-        chosen = {
-            "models__target": self.target,
-            "models__draft": self.draft,
-            "models__target_dtype": "fp64",
-            "models__draft_dtype": "fp64",
-            "coordinator__port": 0,
-            "timeouts__peer_dead_s": 20,
-            "timeouts__drain_s": 5,
-            "logging__format": "json",
-        } | settings
+        chosen = (
+            {
+                "models__target": self.target,
+                "models__draft": self.draft,
+                "models__target_dtype": "fp64",
+                "models__draft_dtype": "fp64",
+                "coordinator__port": 0,
+                "timeouts__peer_dead_s": 20,
+                "timeouts__drain_s": 5,
+                "logging__format": "json",
+            }
+            | self.defaults
+            | settings
+        )
         if self.address:
             chosen["cluster__coordinators"] = self.address
         flags = [f"--set={key.replace('__', '.')}={value}" for key, value in chosen.items()]

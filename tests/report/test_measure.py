@@ -41,9 +41,8 @@ def test_a_run_holds_what_came_and_when() -> None:
     shown: list[str] = []
     clock: Iterator[float] = iter([0.25, 0.5, 1.0])
     responses = [delta("there", 1, 2), delta("", 3), delta(" lived", 4, 5), complete()]
-    run = read_run(
-        Generation(iter(responses)), REQUEST, show=shown.append, elapsed_s=lambda: next(clock)
-    )
+    generation = Generation(lambda *_: iter(responses))
+    run = read_run(generation, REQUEST, show=shown.append, elapsed_s=lambda: next(clock))
     assert (run.text, run.token_ids) == ("there lived", (1, 2, 3, 4, 5))
     assert (run.first_token_s, run.last_token_s) == (0.25, 1.0)
     assert shown == ["there", "", " lived"]

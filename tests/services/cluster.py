@@ -145,6 +145,18 @@ class Cluster:
         self.address = await _first(address, self._tasks[-1])
         self._channel = open_channel(self.address)
 
+    async def restart_coordinator(self, **sections: dict[str, Any]) -> None:
+        """Stop the coordinator and start another at its address."""
+        port = int(self.address.rpartition(":")[2])
+        assert self._channel is not None
+        self._stopping.set()
+        await asyncio.gather(*self._tasks)
+        await self._channel.close()
+        self._tasks.clear()
+        self._stopping = asyncio.Event()
+        coordinator = sections.get("coordinator", {}) | {"port": port}
+        await self.coordinate(**(sections | {"coordinator": coordinator}))
+
     async def verify(self, target: LoadedModel, *, name: str = "verifier-0") -> Hosted:
         """Start a verifier and wait until sessions can be placed on it."""
         me = capabilities_of(target, dtype=target.fingerprint.dtype)
@@ -252,6 +264,7 @@ class Cluster:
             node="here",
             device=name,
             core=None,
+            drain_s=self._config.timeouts.drain_s,
             coordinators=(self.address,),
         )
         check_every_round(service)

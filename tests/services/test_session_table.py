@@ -11,12 +11,13 @@ from coordinator.output_text import OutputText
 from coordinator.request_telemetry import RequestTelemetry
 from coordinator.response_writer import ResponseWriter
 from coordinator.served_model import ServedModel
-from coordinator.session_table import LiveSession, SessionTable, TableLimits
+from coordinator.session_table import LiveSession, MoveReason, SessionTable, TableLimits
 from coordinator.text_codec import TextCodec
 from ssd.core.client_session import Admission
 from ssd.core.errors import Cancelled, NoCapacity, SessionConflict, Unavailable
 from ssd.core.ids import Epoch, PrefixKey, SessionId
 from ssd.core.keys import key_of
+from ssd.core.ledger import Ledger, LedgerEntry
 from ssd.core.messages import Close, Commit, Finished, FinishReason, Open, Refused, Resume
 from ssd.core.mode import Mode
 from ssd.core.sampling_params import SamplingParams
@@ -36,6 +37,7 @@ class Seat:
     def __init__(self, name: str, fingerprint: str = "kind") -> None:
         self.name, self.fingerprint = name, fingerprint
         self.instance_id = f"life of {name}"
+        self.is_draining = False
         self.num_pings = 0
         self.orders: list[Open | Resume | Close] = []
 
@@ -55,7 +57,7 @@ def make_table(
     resume_s: float = 0.0,
     epoch_floor: int = 0,
 ) -> SessionTable:
-    limits = TableLimits(max_sessions, max_queue, reopen_s, resume_s)
+    limits = TableLimits(max_sessions, max_queue, reopen_s, resume_s, keep_s=60.0)
     return SessionTable(limits, epoch_floor=epoch_floor)
 
 
@@ -285,3 +287,149 @@ async def test_the_lowest_priority_number_goes_first_and_equals_in_order_of_arri
         await asyncio.sleep(0.01)
         assert not order
     assert order == ["urgent", "first", "second", "late"]
+
+
+async def test_a_cut_session_waits_for_its_verifier_and_is_resumed_there() -> None:
+    table, first, spare = make_table(resume_s=5.0), Seat("v0"), Seat("v1")
+    table.add_seat(first)
+    async with table.admitted(admission(), "kind") as live:
+        table.take(commit(live, 7, 8))
+        table.add_seat(spare)
+        table.remove_seat(first)
+        assert not spare.orders
+        table.add_seat(first)
+        order = first.orders[-1]
+        assert isinstance(order, Resume)
+        assert (order.epoch, order.have_len) == (1, 5)
+        table.take(refusal(live, "UnknownSession"))
+        assert [type(each).__name__ for each in (*first.orders[2:], *spare.orders)] == ["Open"]
+        assert live.books.epoch == 2
+
+
+async def test_a_session_that_waited_in_vain_moves_to_the_spare() -> None:
+    table, first, spare = make_table(resume_s=0.05), Seat("v0"), Seat("v1")
+    table.add_seat(first)
+    async with table.admitted(admission(), "kind") as live:
+        table.add_seat(spare)
+        table.remove_seat(first)
+        await table.wait_for_change(live)
+        async with asyncio.timeout(5):
+            await table.wait_for_change(live)
+        assert spare.kinds == ["Open"]
+        assert table.moves == {"start": 1, "failover": 1}
+
+
+async def test_a_verifier_that_is_gone_for_certain_is_not_waited_for() -> None:
+    table, first, spare = make_table(resume_s=60.0), Seat("v0"), Seat("v1")
+    table.add_seat(first)
+    async with table.admitted(admission(), "kind"):
+        table.add_seat(spare)
+        table.remove_seat(first)
+        table.process_lost(first.instance_id)
+        assert spare.kinds == ["Open"]
+
+
+def ledger(live: LiveSession, number: int, *text: int, epoch: int | None = None) -> Ledger:
+    """What a verifier says it holds of session a; nothing without a text."""
+    whole = (*PROMPT, *text)
+    entry = LedgerEntry(
+        SessionId("a"),
+        live.books.epoch if epoch is None else Epoch(epoch),
+        len(whole),
+        key_of(whole),
+        len(whole) - 1,
+        1,
+    )
+    return Ledger(number, (entry,) if text else ())
+
+
+async def test_the_books_win_over_what_a_verifier_says_it_holds() -> None:
+    table, seat = make_table(), Seat("v0")
+    table.add_seat(seat)
+    seat.num_pings = 3
+    async with table.admitted(admission(), "kind") as live:
+        table.take(commit(live, 7))
+        table.compare(seat, ledger(live, 0))  # made before the opening arrived
+        table.compare(seat, ledger(live, 5, 7))
+        assert seat.kinds == ["Open"]
+        table.compare(seat, ledger(live, 6, 7, 8))  # a commit was lost on its way
+        assert seat.kinds == ["Open", "Resume"]
+        table.compare(seat, ledger(live, 7, 9))  # another text
+        assert seat.kinds == ["Open", "Resume", "Close", "Open"]
+        table.compare(seat, ledger(live, 8))  # nothing
+        assert seat.kinds[-2:] == ["Close", "Open"]
+        assert table.moves[MoveReason.LEDGER] == 2
+    table.compare(seat, ledger(live, 9, 7, epoch=3))  # it should be closed
+    assert seat.kinds[-1] == "Close"
+
+
+async def test_a_drained_verifier_gives_its_sessions_away_and_gets_none() -> None:
+    table, first = make_table(), Seat("v0")
+    table.add_seat(first)
+    async with table.admitted(admission(), "kind") as live:
+        assert table.drain_seat(first, is_draining=True) == 1, "nobody else can take it"
+        table.take(commit(live, 7))
+        table.drain_seat(first, is_draining=False)
+        second = Seat("v1")
+        table.add_seat(second)
+        assert table.drain_seat(first, is_draining=True) == 0
+        assert first.kinds == ["Open", "Close"]
+        assert second.kinds == ["Open"]
+        async with table.admitted(admission("b"), "kind"):
+            assert second.kinds == ["Open", "Open"]
+        assert table.moves[MoveReason.DRAIN] == 1
+
+
+async def test_a_preempted_session_waits_for_room_for_as_long_as_it_takes() -> None:
+    table, seat = make_table(reopen_s=0.0), Seat("v0")
+    table.add_seat(seat)
+    async with table.admitted(admission(), "kind") as live:
+        table.take(commit(live, 7))
+        table.take(refusal(live, "Preempted"))
+        for _ in range(2):
+            async with asyncio.timeout(5):
+                while live.seat is None:
+                    live.changed.clear()
+                    await live.changed.wait()
+            assert live.error is None
+            table.take(refusal(live, "NoCapacity"))
+        assert table.moves[MoveReason.PREEMPTION] == 2
+
+
+async def test_the_request_that_ends_verifiers_is_found_and_the_others_finish() -> None:
+    """A worker dies with all its sessions; after twice they run one at a time."""
+    table = make_table()
+    names = ("a", "b", "c")
+
+    async def run(name: str) -> str:
+        async with table.admitted(admission(name), "kind") as live:
+            while live.error is None and not live.books.output_len:
+                live.changed.clear()
+                await live.changed.wait()
+            return type(live.error).__name__ if live.error is not None else "served"
+
+    running = [asyncio.create_task(run(name)) for name in names]
+    await asyncio.sleep(0)
+    for life in range(20):
+        seat = Seat(f"life {life}")
+        table.add_seat(seat)
+        while (opened := here(table, seat)) and "b" not in opened:
+            for name in opened:
+                books = table.sessions[SessionId(name)].books
+                said = Commit(SessionId(name), books.epoch, 3, key_of(PROMPT), (7,))
+                table.take(said)
+            await asyncio.sleep(0)
+        table.remove_seat(seat)
+        await asyncio.sleep(0)
+        if all(task.done() for task in running):
+            break
+    assert await asyncio.gather(*running) == ["served", "Poisoned", "served"]
+
+
+def here(table: SessionTable, seat: Seat) -> list[str]:
+    """Sessions on a seat that have no token yet."""
+    return [
+        str(name)
+        for name, live in table.sessions.items()
+        if live.seat is seat and not live.books.output_len and live.error is None
+    ]

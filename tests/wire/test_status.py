@@ -17,11 +17,17 @@ CODES = {
     errors.Cancelled: grpc.StatusCode.CANCELLED,
     errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
     errors.Draining: grpc.StatusCode.UNAVAILABLE,
+    errors.OwnedElsewhere: grpc.StatusCode.FAILED_PRECONDITION,
     errors.ConfigError: grpc.StatusCode.FAILED_PRECONDITION,
     errors.ModelRefused: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.Poisoned: grpc.StatusCode.INTERNAL,
+    errors.EngineBroken: grpc.StatusCode.INTERNAL,
     errors.ProtocolError: grpc.StatusCode.INTERNAL,
 }
-NOT_FOR_CLIENTS = (errors.ModelRefused, errors.Preempted, errors.Draining)
+NOT_FOR_CLIENTS = (
+    *(errors.ModelRefused, errors.Preempted, errors.Draining),
+    *(errors.Poisoned, errors.EngineBroken, errors.OwnedElsewhere),
+)
 
 
 def every_kind(kind: type[errors.SsdError]) -> set[type[errors.SsdError]]:

@@ -1,0 +1,189 @@
+"""Processes are killed while clients read: every text is whole, and the one it would have been."""
+
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ssd.client import Client, Options
+from ssd.core.mode import Mode
+from tests.e2e.processes import Service, until
+from tests.models.tiny_pair import write_tiny_pair
+
+pytestmark = pytest.mark.timeout(600)
+log = logging.getLogger(__name__)  # shown by --log-cli-level=INFO
+FEW_AND_MANY = [8, pytest.param(100, marks=pytest.mark.soak)]
+MAX_TOKENS = 300
+
+
+@dataclass
+class Reader:
+    """A client in a thread of its own; notes when tokens came."""
+
+    address: str
+    number: int
+    token_ids: list[int] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    error: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    @property
+    def longest_gap_s(self) -> float:
+        return max((b - a for a, b in zip(self.times, self.times[1:], strict=False)), default=0.0)
+
+    def _run(self) -> None:
+        try:
+            with Client(self.address) as client:
+                for piece in client.generate(f"Text {self.number}", options(self.number)):
+                    self.token_ids += piece.token_ids
+                    self.times.append(time.monotonic())
+        except Exception as error:
+            self.error = error
+
+
+def options(number: int, mode: Mode = Mode.SSD) -> Options:
+    return Options(
+        mode=mode,
+        temperature=float(number % 2),
+        seed=number,
+        max_tokens=MAX_TOKENS,
+        ignore_eos=True,
+        resume_s=90.0,
+    )
+
+
+def expected(service: Service, count: int) -> list[list[int]]:
+    """The texts of plain decoding."""
+    with Client(service.address) as client:
+        return [
+            [
+                each
+                for piece in client.generate(f"Text {number}", options(number, Mode.AR))
+                for each in piece.token_ids
+            ]
+            for number in range(count)
+        ]
+
+
+def read_by(service: Service, count: int) -> list[Reader]:
+    return [Reader(service.address, number) for number in range(count)]
+
+
+def until_read(readers: list[Reader], num_tokens: int, service: Service) -> None:
+    """Wait until that many tokens came, all clients together."""
+    until(
+        lambda: sum(len(each.token_ids) for each in readers) >= num_tokens,
+        *service.processes.values(),
+    )
+
+
+def finish(readers: list[Reader]) -> None:
+    for reader in readers:
+        reader.thread.join(240)
+        assert not reader.thread.is_alive(), "a client waits for ever"
+        assert reader.error is None, f"client {reader.number}: {reader.error}"
+
+
+def worst_gap_s(readers: list[Reader]) -> float:
+    return max(reader.longest_gap_s for reader in readers)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("survival")
+    write_tiny_pair(folder)
+    return folder
+
+
+@pytest.fixture
+def service(folder: Path, tmp_path: Path) -> Iterator[Service]:
+    made = Service(tmp_path, folder / "target", folder / "draft")
+    made.defaults = {
+        "coordinator__max_sessions": 128,
+        "timeouts__lease_s": 60,
+        "metrics__enabled": "false",
+    }
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("count", FEW_AND_MANY)
+def test_a_coordinator_killed_and_restarted_with_a_journal_loses_no_token(
+    service: Service, tmp_path: Path, count: int
+) -> None:
+    """kill -9; the models keep their processes and their KV, and the clients resume."""
+    service.defaults["coordinator__journal"] = tmp_path / "journal"
+    service.start_all()
+    texts = expected(service, count)
+    pids = {name: each.popen.pid for name, each in service.processes.items()}
+    readers = read_by(service, count)
+    until_read(readers, random.Random(count).randint(count, 40 * count), service)
+    with Client(service.address) as client:
+        epochs = {each.session_id: each.epoch for each in client.status().sessions}
+    service.processes["coordinator"].kill()
+    killed_at = time.monotonic()
+    port = service.address.rpartition(":")[2]
+    address, service.address = service.address, ""
+    assert service.start("coordinator", coordinator__port=port).serves_at() == address
+    service.address = address
+    service.until_up("verifier-0")
+    back_s = time.monotonic() - killed_at
+    with Client(service.address) as client:
+        again = {each.session_id: each.epoch for each in client.status().sessions}
+    finish(readers)
+    assert [reader.token_ids for reader in readers] == texts
+    for name in ("verifier-0", "drafter-0"):
+        os.kill(pids[name], 0)
+        assert service.processes[name].popen.poll() is None
+    same = [name for name in again if name in epochs and again[name] == epochs[name]]
+    assert same or not again, "sessions went on where their KV was"
+    log.info(
+        f"{count} clients: back after {back_s:.1f} s, longest gap {worst_gap_s(readers):.2f} s, "
+        f"{len(same)} of {len(again)} sessions resumed with their KV"
+    )
+
+
+@pytest.mark.parametrize("count", FEW_AND_MANY)
+def test_a_verifier_killed_with_a_spare_beside_it_costs_its_clients_a_short_pause(
+    service: Service, count: int
+) -> None:
+    service.start_all()
+    service.start("verifier_service", name="verifier-1").serves_at()
+    service.until_up("verifier-1")
+    texts = expected(service, count)
+    readers = read_by(service, count)
+    until_read(readers, random.Random(count).randint(count, 40 * count), service)
+    service.processes["verifier-0"].kill()
+    finish(readers)
+    assert [reader.token_ids for reader in readers] == texts
+    log.info(f"{count} clients: longest gap {worst_gap_s(readers):.2f} s with a spare verifier")
+    if count > 8:  # a busy machine pauses clients by itself
+        assert worst_gap_s(readers) < 2.0
+
+
+@pytest.mark.soak
+def test_a_verifier_killed_alone_costs_its_restart_and_two_seconds_at_most(
+    service: Service,
+) -> None:
+    service.start_all()
+    texts = expected(service, 100)
+    readers = read_by(service, 100)
+    until_read(readers, 2000, service)
+    service.processes["verifier-0"].kill()
+    killed_at = time.monotonic()
+    service.start("verifier_service", name="verifier-0").serves_at()
+    restart_s = time.monotonic() - killed_at
+    finish(readers)
+    assert [reader.token_ids for reader in readers] == texts
+    gap_s = worst_gap_s(readers)
+    log.info(f"100 clients: longest gap {gap_s:.2f} s, the restart took {restart_s:.2f} s")
+    assert gap_s < restart_s + 2.0
