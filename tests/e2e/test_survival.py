@@ -3,6 +3,7 @@
 import logging
 import os
 import random
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -187,3 +188,64 @@ def test_a_verifier_killed_alone_costs_its_restart_and_two_seconds_at_most(
     gap_s = worst_gap_s(readers)
     log.info(f"100 clients: longest gap {gap_s:.2f} s, the restart took {restart_s:.2f} s")
     assert gap_s < restart_s + 2.0
+
+
+@pytest.mark.soak
+def test_a_stopped_drafter_costs_its_drafts_and_nothing_else(service: Service) -> None:
+    """SIGSTOP for 10 s under load, against plain decoding of the same load before it."""
+    service.defaults["timeouts__peer_dead_s"] = 1
+    service.start_all()
+    plain = Load(service.address, Mode.AR)
+    plain_rate = plain.rate_over(3.0, 9.0)
+    plain.stop()
+    load = Load(service.address, Mode.SSD)
+    before = load.rate_over(2.0, 7.0)
+    drafter = service.processes["drafter-0"].popen
+    drafter.send_signal(signal.SIGSTOP)
+    stopped_at = time.monotonic() - load.began
+    time.sleep(10.0)
+    drafter.send_signal(signal.SIGCONT)
+    returned_at = time.monotonic() - load.began
+    windows = [load.rate(stopped_at + 1 + each, stopped_at + 3 + each) for each in range(0, 8, 2)]
+    after = load.rate_over(returned_at + 3.0, returned_at + 7.0)
+    load.stop()
+    log.info(
+        f"tokens/s: plain {plain_rate:.0f}, before {before:.0f}, windows of 2 s from the first "
+        f"second on {[round(each) for each in windows]}, from 3 s after its return {after:.0f}"
+    )
+    assert min(windows) >= 0.9 * plain_rate
+    assert after >= 0.9 * before
+
+
+class Load:
+    """Four clients that ask again as soon as they are answered."""
+
+    def __init__(self, address: str, mode: Mode) -> None:
+        self.began = time.monotonic()
+        self._address, self._mode = address, mode
+        self._arrivals: list[tuple[float, int]] = []
+        self._is_over = False
+        self._threads = [threading.Thread(target=self._run, args=(each,)) for each in range(4)]
+        for thread in self._threads:
+            thread.start()
+
+    def rate(self, start: float, end: float) -> float:
+        """Tokens per second between two times since the beginning."""
+        counted = [num for at, num in list(self._arrivals) if start <= at < end]
+        return sum(counted) / (end - start)
+
+    def rate_over(self, start: float, end: float) -> float:
+        """The same, once the time has come."""
+        time.sleep(max(self.began + end - time.monotonic(), 0.0))
+        return self.rate(start, end)
+
+    def stop(self) -> None:
+        self._is_over = True
+        for thread in self._threads:
+            thread.join(60)
+
+    def _run(self, number: int) -> None:
+        with Client(self._address) as client:
+            while not self._is_over:
+                for piece in client.generate(f"Text {number}", options(number, self._mode)):
+                    self._arrivals.append((time.monotonic() - self.began, len(piece.token_ids)))
