@@ -167,10 +167,10 @@ async def test_a_restarted_coordinator_goes_on_with_its_sessions(
         begun[index] += await more
 
     async def is_attached() -> bool:
-        return any(
-            each.is_up and each.worker.name == "verifier-0"
-            for each in (await cluster.status()).workers
-        )
+        with contextlib.suppress(grpc.aio.AioRpcError):  # it may not listen yet
+            workers = (await cluster.status()).workers
+            return any(each.is_up and each.worker.name == "verifier-0" for each in workers)
+        return False
 
     await until(is_attached)
     for index in range(5):
