@@ -2,7 +2,6 @@
 the target will run (docs/decisions/0001-coupled-rule.md)."""
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +23,7 @@ from ssd.core.errors import InvalidRequest
 from ssd.core.ids import KvId
 from ssd.core.messages import Close, Commit, Open, Refused
 from ssd.core.rows import Runner
+from ssd.engine.device_span import CPU, DeviceSpan
 from ssd.sampling import (
     DrawSpec,
     NoiseRows,
@@ -58,10 +58,12 @@ class DrafterMachine:
         runner: Runner[Tensor],
         *,
         vocab_size: int,
+        device: torch.device = CPU,
         policy: DraftPolicy | None = None,
     ) -> None:
         self.core = core
         self._runner = runner
+        self._device = device
         self._vocab_size = vocab_size
         self._nothing_banned = torch.zeros(vocab_size, dtype=torch.bool)
         self._banned: dict[str, Tensor] = {}
@@ -115,11 +117,11 @@ class DrafterMachine:
         return True
 
     def _grow(self, step: Step) -> _Done:
-        start_s = time.monotonic()
+        span = DeviceSpan(self._device)
         logits = self._runner.forward(step.groups)  # [wanted rows of all sessions, vocab]
         draws = [draw for share in step.shares for draw in self._draws(share)]
         candidates = self._rank(logits, draws, step) if draws else []
-        end_s = time.monotonic()
+        start_s, end_s = span.end()
         self.device_s += end_s - start_s
         return _Done(step, candidates, start_s, end_s)
 
@@ -226,6 +228,8 @@ class DrafterMachine:
         kv_id = share.session.kv_id
         noise = self._noise.get(kv_id)
         if noise is None:
-            noise = NoiseRows(share.session.opening.params.seed, self._vocab_size)
+            noise = NoiseRows(
+                share.session.opening.params.seed, self._vocab_size, device=self._device
+            )
             self._noise[kv_id] = noise
         return noise

@@ -11,8 +11,7 @@ from drafter_service.telemetry import make_telemetry
 from ssd.config import SsdConfig
 from ssd.core.drafter import Drafter, DrafterLimits, Output
 from ssd.core.growth import GrowthLimits, chain_limits
-from ssd.core.price import CostModel
-from ssd.engine.engine_thread import EngineThread
+from ssd.engine.engine_thread import EngineThread, run_like_engine
 from ssd.engine.loading import LoadedModel
 from ssd.sampling.draft_law import DraftPolicy
 from ssd.telemetry.drafter_metrics import DrafterMetrics
@@ -23,7 +22,7 @@ from ssd.wire.hello import Capabilities
 from ssd.worker.facts import memory_of, read_from_outside
 from ssd.worker.host import exit_when_engine_dies
 from ssd.worker.stall_watch import Pulse
-from ssd.worker.warm_up import measure_forwards
+from ssd.worker.warm_up import measured_cost
 
 _SLOW_STEPS = 5.0
 # A step's number stays below 2^53, which is what JSON and browsers count exactly.
@@ -42,11 +41,17 @@ class DrafterService:
         core: int | None,
         tracing: Tracing | None = None,
     ) -> None:
-        cost = CostModel(measure_forwards(draft.runner, context_len=draft.context_len))
+        cost = run_like_engine(
+            lambda: measured_cost(draft), core=core, num_threads=config.drafter.threads
+        )
         limits = _limits(config, draft)
-        state = Drafter(limits, life=secrets.randbelow(_NUM_LIVES))
+        state = Drafter(limits, life=secrets.randbelow(_NUM_LIVES), cost=cost)
         self.machine = DrafterMachine(
-            state, draft.runner, vocab_size=draft.vocab_size, policy=_policy(config)
+            state,
+            draft.runner,
+            vocab_size=draft.vocab_size,
+            policy=_policy(config),
+            device=draft.device,
         )
         vocabulary = draft.vocabulary
         special_ids = sorted(vocabulary.special_ids) if vocabulary is not None else []

@@ -19,6 +19,7 @@ SERVICES = ("coordinator", "drafter_service", "verifier_service")
 ROOTS = ("ssd", *SERVICES)
 
 TORCH = ("torch", "transformers")  # importing a tokenizer of transformers imports torch
+CUDA_ONLY = ("triton", "flash_attn", "xformers", "pynvml", "cupy", "apex", "cuda")
 GRPC = ("grpc", "grpc_status", "grpc_health", "grpc_reflection")
 EFFECTS = ("asyncio", "os", "random", "secrets", "socket", "subprocess", "threading", "time")
 
@@ -129,6 +130,11 @@ RULES = [
         "ssd.core has no clock, no randomness and no input or output",
         covers=lambda module: module.within("ssd.core"),
         forbids=lambda each: each.within(*EFFECTS),
+    ),
+    Rule(
+        "nothing imports what only a machine with CUDA has",
+        covers=lambda module: True,
+        forbids=lambda each: each.within(*CUDA_ONLY),
     ),
     Rule(
         "ray is for ssd.cluster and actor.py files",

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
+import torch
 from torch import Tensor
 
 from ssd.core.ids import SessionId
@@ -12,6 +13,7 @@ from ssd.core.messages import Open
 from ssd.core.rows import Runner
 from ssd.core.sampling_params import SamplingParams
 from ssd.core.verifier import Idle, Output, ReleaseKv, Round, SessionOver, Share, Verifier
+from ssd.engine.device_span import CPU, DeviceSpan
 from ssd.sampling import (
     DrawSpec,
     NoiseRows,
@@ -41,9 +43,12 @@ class _Done:
 class VerifierMachine:
     """Runs on the engine thread (`ssd.engine.engine_thread.Machine`); owns core, runner, noise."""
 
-    def __init__(self, core: Verifier, runner: Runner[Tensor]) -> None:
+    def __init__(
+        self, core: Verifier, runner: Runner[Tensor], *, device: torch.device = CPU
+    ) -> None:
         self.core = core
         self._runner = runner
+        self._device = device
         self._noise: dict[SessionId, NoiseRows] = {}
         self._edits: dict[SessionId, TextEdits] = {}
         self._logprobs = LogprobNotes()
@@ -63,6 +68,7 @@ class VerifierMachine:
         action = self.core.next_action(self.now())
         if isinstance(action, Idle):
             self._wake_at = action.until
+            self._make_noise_ahead()
             return False
         try:
             self._done = self._verify(action)
@@ -72,12 +78,12 @@ class VerifierMachine:
         return True
 
     def _verify(self, action: Round) -> _Done:
-        launch_s = self.now()
+        span = DeviceSpan(self._device, self.now)
         logits = self._runner.forward(action.groups)  # [wanted rows of all sessions, vocab]
         draws = [draw for share in action.shares for draw in self._draws(share)]
         token_ids = self._target_token_ids(logits, draws, action.shares) if draws else []
         self._logprobs.note(action, logits, draws, token_ids)
-        end_s = self.now()
+        launch_s, end_s = span.end()
         self.device_s += end_s - launch_s
         return _Done(action, token_ids, launch_s, end_s)
 
@@ -171,9 +177,22 @@ class VerifierMachine:
         paths = share.planned.tree.paths()
         return {node: PathEdits(text, path) for node, path in enumerate(paths)}
 
+    def _make_noise_ahead(self) -> None:
+        """One row of a large vocabulary while there is nothing else to do, for the next round."""
+        for session_id, noise in self._noise.items():
+            session = self.core.sessions.get(session_id)
+            if session is None:
+                continue
+            first = session.committed_len
+            ahead = range(first, first + self.core.limits.max_nodes)
+            missing = next((each for each in ahead if not noise.is_ready(each)), None)
+            if missing is not None:
+                noise.prefetch([missing])
+                return
+
     def _noise_of(self, opening: Open) -> NoiseRows:
         noise = self._noise.get(opening.session_id)
         if noise is None:
-            noise = NoiseRows(opening.params.seed, self.core.limits.vocab_size)
+            noise = NoiseRows(opening.params.seed, self.core.limits.vocab_size, device=self._device)
             self._noise[opening.session_id] = noise
         return noise

@@ -6,9 +6,8 @@ import time
 import grpc.aio
 
 from ssd.config import SsdConfig
-from ssd.core.price import CostModel
 from ssd.core.verifier import Output, Verifier, VerifierLimits
-from ssd.engine.engine_thread import EngineThread
+from ssd.engine.engine_thread import EngineThread, run_like_engine
 from ssd.engine.loading import LoadedModel
 from ssd.telemetry.tracing import Tracing
 from ssd.telemetry.verifier_metrics import VerifierFacts
@@ -20,7 +19,7 @@ from ssd.worker.facts import memory_of, read_from_outside
 from ssd.worker.host import exit_when_engine_dies
 from ssd.worker.model import chat_format, tokenizer_json
 from ssd.worker.stall_watch import Pulse
-from ssd.worker.warm_up import measure_forwards
+from ssd.worker.warm_up import measured_cost
 from verifier_service.drafter_links import DrafterLinks
 from verifier_service.machine import VerifierMachine
 from verifier_service.servicer import VerifierServicer
@@ -41,8 +40,12 @@ class VerifierService:
         core: int | None,
         tracing: Tracing | None = None,
     ) -> None:
-        cost = CostModel(measure_forwards(target.runner, context_len=target.context_len))
-        self.machine = VerifierMachine(Verifier(_limits(config, target), cost), target.runner)
+        cost = run_like_engine(
+            lambda: measured_cost(target), core=core, num_threads=config.verifier.threads
+        )
+        self.machine = VerifierMachine(
+            Verifier(_limits(config, target), cost), target.runner, device=target.device
+        )
         self.servicer = VerifierServicer(
             self.machine, me, tokenizer_json(target), lease_s=config.timeouts.lease_s
         )

@@ -48,8 +48,7 @@ class BareForward:
             ]
             joined = mixed[0] if len(mixed) == 1 else torch.cat(mixed, dim=1)
             rows = rows + layer.attention_output(joined.transpose(0, 1).reshape(len(rows), -1))
-            gate, up = layer.gate_up(layer.mlp_norm(rows)).chunk(2, dim=-1)
-            rows = rows + layer.down(functional.silu(gate) * up)
+            rows = rows + layer.mlp(layer.mlp_norm(rows))
         logits: Tensor = runner._head(runner._norm(rows))
         return logits.float()
 

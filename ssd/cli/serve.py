@@ -34,6 +34,9 @@ def serve(
         str | None, typer.Option(help="Number format of the target: fp32, bf16, fp16 or fp64.")
     ] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu or cuda.")] = None,
+    runner: Annotated[
+        str | None, typer.Option(help="auto, or transformers for the library's own forward.")
+    ] = None,
     mode: Annotated[
         Mode | None, typer.Option(help="Mode of requests that name none: ssd, sd or ar.")
     ] = None,
@@ -59,6 +62,7 @@ def serve(
         "models.draft_layers": draft_layers,
         "models.target_dtype": dtype,
         "models.device": device,
+        "models.runner": runner,
         "speculation.mode": mode,
         "coordinator.port": port,
         "coordinator.journal": journal,

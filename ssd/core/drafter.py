@@ -14,11 +14,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from ssd.core.cost_model import CostModel, ForwardSize
 from ssd.core.draft_tree import DraftNode, DraftTree
 from ssd.core.edge_rates import EdgeRates, are_counts
 from ssd.core.expansion import Expansion, SampledCandidates
 from ssd.core.fan_out import structural_estimates
-from ssd.core.growth import GrowthLimits
+from ssd.core.growth import GrowthLimits, num_worth_running
 from ssd.core.ids import KvId, SessionId, SlotSet
 from ssd.core.keys import key_of
 from ssd.core.ledger import LedgerEntry
@@ -137,9 +138,15 @@ Candidates = tuple[Sequence[int], Sequence[float]] | SampledCandidates
 class Drafter:
     """Owns all sessions of one draft model."""
 
-    def __init__(self, limits: DrafterLimits, *, life: int = 0) -> None:
-        """`life` tells this life's growth steps from those of other drafters (`life_of`)."""
+    def __init__(
+        self, limits: DrafterLimits, *, life: int = 0, cost: CostModel | None = None
+    ) -> None:
+        """`life` tells this life's growth steps from those of other drafters (`life_of`).
+
+        Without a cost model a step is as wide as the limits allow.
+        """
         self.limits = limits
+        self.cost = cost
         self._first_step = life * STEPS_PER_LIFE
         self.rates, self.ratio_rates = EdgeRates(), EdgeRates()
         self.sessions: dict[SessionKey, DraftSession] = {}
@@ -267,6 +274,8 @@ class Drafter:
         self, step: Step, candidates: Sequence[Candidates], *, start_s: float, end_s: float
     ) -> list[Output]:
         """Hang the candidates into the trees and send what a verifier can use now."""
+        if self.cost is not None:
+            self.cost.observe(ForwardSize.of(step.groups), end_s - start_s)
         outputs: list[Output] = []
         answers = iter(candidates)
         for share in step.shares:
@@ -338,11 +347,22 @@ class Drafter:
                 offers.append((-reach, session.last_step, len(offers), session, node))
         offers.sort(key=lambda offer: offer[:3])
         chosen: dict[int, list[DraftNode]] = {}
+        if num_urgent:  # while nobody waits, a row in this step is cheaper than one in the next
+            width = self._worth_running(offers[:width])
         for _, _, _, session, node in offers[:width]:
             chosen.setdefault(id(session), []).append(node)
         for _, _, _, session, node in offers[width:]:
             session.tree.put_back(node)
         return chosen
+
+    def _worth_running(
+        self, offers: Sequence[tuple[float, int, int, DraftSession, DraftNode]]
+    ) -> int:
+        """How many of these offers one step should run, best first."""
+        if self.cost is None:
+            return len(offers)
+        rows = [(-minus_reach, session.committed_len) for minus_reach, _, _, session, _ in offers]
+        return num_worth_running(rows, self.cost)
 
     def _offer(self, session: DraftSession, num_nodes: int) -> list[DraftNode]:
         """Pop the session's best runnable nodes; what may not run now stays on its frontier."""

@@ -6,7 +6,10 @@ a narrow frontier brings the first steps sooner than a wide one.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from ssd.core.cost_model import CostModel, ForwardSize
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +52,19 @@ def chain_limits(depth: int) -> GrowthLimits:
         max_nodes=depth + 1,
         push_reach=math.inf,
     )
+
+
+def num_worth_running(nodes: Sequence[tuple[float, int]], cost: CostModel) -> int:
+    """How many of (reach, text length), best first, a step should run that somebody waits for.
+
+    A node is left for the next step when it would bring less reach for the time its row takes than
+    those before it, which it delays, bring for theirs.
+    """
+    reach, size = 0.0, ForwardSize(0)
+    for number, (node_reach, length) in enumerate(nodes):
+        row_s = cost.row_s(size, length=length)
+        if number > 0 and node_reach * cost.forward_s(size) < reach * row_s:
+            return number
+        reach += node_reach
+        size = ForwardSize(size.rows + 1, size.pairs + length)
+    return len(nodes)

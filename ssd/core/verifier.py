@@ -12,6 +12,7 @@ older epoch or a passed text is stale: counted and dropped.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ssd.core.cost_model import CostModel, ForwardSize
 from ssd.core.edge_rates import EdgeRates
 from ssd.core.errors import (
     EngineBroken,
@@ -29,7 +30,7 @@ from ssd.core.ledger import Ledger, LedgerEntry
 from ssd.core.logprobs import LogprobsWanted
 from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused, Resume
 from ssd.core.mode import Mode
-from ssd.core.price import CostModel, Price
+from ssd.core.price import Price
 from ssd.core.read_off import PlannedTree, read_off
 from ssd.core.rounds import GrowthSpan, RoundRecord, WhyPlain
 from ssd.core.rows import RowGroup
@@ -373,7 +374,7 @@ class Verifier:
             num_tokens += len(settled.token_ids)
             record = _record(done, share, settled, launch_s, end_s)
             outputs += self._announce(share.session, settled, record)
-        self.cost.observe(done.num_rows, end_s - launch_s)
+        self.cost.observe(ForwardSize.of(done.groups), end_s - launch_s)
         if num_tokens:
             self.price.observe(num_tokens, end_s - done.ready_s)
         self._ready_s = end_s
@@ -483,7 +484,7 @@ class Verifier:
         """A tree for each session: the whole chain in mode `sd`, else what is worth its rows."""
         chains = [each for each in sessions if each.opening.mode is Mode.SD]
         trees = [each for each in sessions if each.opening.mode is not Mode.SD]
-        floor = self.price.tokens_per_s * self.cost.per_row_s
+        floor = self.price.tokens_per_s * self._row_s(sessions)
         room = max(self._tree_budget() - len(sessions), 0)
         chain_soils = [
             each.soil(self._rates_of(each), max_nodes=self.limits.sd_depth) for each in chains
@@ -495,6 +496,14 @@ class Verifier:
         ]
         planned += read_off(tree_soils, max_nodes=room, is_worth=lambda reach: reach >= floor)
         return list(zip((*chains, *trees), planned, strict=True))
+
+    def _row_s(self, sessions: Sequence[VerifierSession]) -> float:
+        """Seconds of one more row above the roots, over a text of middling length."""
+        if not sessions:
+            return 0.0
+        pairs = sum(each.committed_len for each in sessions)
+        roots = ForwardSize(len(sessions), pairs)
+        return self.cost.row_s(roots, length=pairs // len(sessions))
 
     def _tree_budget(self) -> int:
         """Rows for roots and trees; half the budget is kept for prefill while any is queued."""
@@ -515,8 +524,9 @@ class Verifier:
         # A round launched now may earn more than rounds did lately, and waiting must beat both: a
         # verifier that waited too long would otherwise find waiting cheap for ever. It need not
         # beat them in full, because a round also costs messages, on the drafter's core if need be.
-        num_rows = sum(tree.tree.num_nodes for _, tree in planned)
-        at_once = sum(1.0 + tree.reach for _, tree in planned) / self.cost.forward_s(num_rows)
+        sizes = [(tree.tree.num_nodes, session.committed_len) for session, tree in planned]
+        size = ForwardSize(sum(rows for rows, _ in sizes), sum(rows * len_ for rows, len_ in sizes))
+        at_once = sum(1.0 + tree.reach for _, tree in planned) / self.cost.forward_s(size)
         price = _GOOD_ENOUGH * max(self.price.tokens_per_s, at_once)
         return self._patience.wait_until(now, promise=promise, tokens_per_s=price)
 

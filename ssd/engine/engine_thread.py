@@ -10,11 +10,13 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, Protocol, TypeVar
 
 import torch
 
 Output = TypeVar("Output")
+Result = TypeVar("Result")
 Event = Callable[[], list[Output]]
 
 
@@ -125,6 +127,21 @@ class EngineThread(Generic[Output]):
                 yield self._events.get_nowait()
             except queue.Empty:
                 return
+
+
+def run_like_engine(work: Callable[[], Result], *, core: int | None, num_threads: int) -> Result:
+    """Do some work on a thread with an engine's core and CPU threads, and wait for it.
+
+    What is measured before the engine starts would otherwise be measured on other cores.
+    """
+
+    def on_core() -> Result:
+        pin_thread(core)
+        torch.set_num_threads(num_threads)
+        return work()
+
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="warm-up") as pool:
+        return pool.submit(on_core).result()
 
 
 def pin_thread(core: int | None) -> None:

@@ -1,8 +1,8 @@
 """A forward for Llama-like models without what a service does not need.
 
-Weights that share an input are one matrix, rotary embeddings are looked up, and nothing passes
-through module calls. Says what `TransformersRunner` says, up to rounding, in half the time for
-small models and few rows.
+Weights that share an input are one matrix where that pays, rotary embeddings are looked up, and
+nothing passes through module calls. Says what `TransformersRunner` says, up to rounding, in half
+the time for small models and few rows.
 """
 
 from collections.abc import Sequence
@@ -25,6 +25,10 @@ from ssd.engine.row_batch import RowBatch
 _CLASSES = frozenset(
     {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 )
+
+# Of small layers one product of both halves spares a call; of larger ones two products over
+# contiguous rows are faster by a tenth and more (docs/performance-log.md).
+_JOINED_WEIGHTS = 2**17
 
 
 def fits_lean_runner(model: PreTrainedModel) -> bool:
@@ -92,6 +96,22 @@ class _Norm:
 
 
 @dataclass(frozen=True, slots=True)
+class _GatedMlp:
+    """`down(silu(gate(x)) * up(x))`; gate and up are one product where `up` is None."""
+
+    gate: Projection
+    up: Projection | None
+    down: Projection
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        if self.up is None:
+            gate, up = self.gate(rows).chunk(2, dim=-1)
+        else:
+            gate, up = self.gate(rows), self.up(rows)
+        return self.down(functional.silu(gate).mul_(up))
+
+
+@dataclass(frozen=True, slots=True)
 class _Layer:
     """One decoder layer: attention and gated MLP, each on a norm and beside a residual."""
 
@@ -100,8 +120,7 @@ class _Layer:
     query_key_norm: _Norm | None
     attention_output: Projection
     mlp_norm: _Norm
-    gate_up: Projection
-    down: Projection
+    mlp: "_GatedMlp"
     num_heads: int
     num_kv_heads: int
     head_dim: int
@@ -124,8 +143,7 @@ class _Layer:
             self.rule,
         )
         rows = rows + self.attention_output(mixed.transpose(0, 1).reshape(len(rows), -1))
-        gate, up = self.gate_up(self.mlp_norm(rows)).chunk(2, dim=-1)
-        return rows + self.down(functional.silu(gate) * up)
+        return rows + self.mlp(self.mlp_norm(rows))
 
 
 def _take_layers(model: Any, *, prepack: bool) -> list[_Layer]:
@@ -149,13 +167,21 @@ def _take_layer(layer: Any, config: Any, *, prepack: bool) -> _Layer:
         query_key_norm=_query_key_norm(attention, num_heads, num_kv_heads),
         attention_output=Projection([attention.o_proj], prepack=prepack),
         mlp_norm=_Norm.of(layer.post_attention_layernorm),
-        gate_up=Projection([mlp.gate_proj, mlp.up_proj], prepack=prepack),
-        down=Projection([mlp.down_proj], prepack=prepack),
+        mlp=_take_mlp(mlp, prepack=prepack),
         num_heads=num_heads,
         num_kv_heads=num_kv_heads,
         head_dim=head_dim,
         rule=AttentionRule(scale=attention.scaling, window=_window(attention, config)),
     )
+
+
+def _take_mlp(mlp: Any, *, prepack: bool) -> _GatedMlp:
+    down = Projection([mlp.down_proj], prepack=prepack)
+    if mlp.gate_proj.weight.numel() > _JOINED_WEIGHTS:
+        gate, up = (Projection([each], prepack=prepack) for each in (mlp.gate_proj, mlp.up_proj))
+        return _GatedMlp(gate, up, down)
+    joined = Projection([mlp.gate_proj, mlp.up_proj], prepack=prepack)
+    return _GatedMlp(joined, None, down)
 
 
 def _query_key_norm(attention: Any, num_heads: int, num_kv_heads: int) -> _Norm | None:

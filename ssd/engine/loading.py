@@ -6,9 +6,11 @@ from enum import StrEnum
 import torch
 from torch import Tensor
 
+from ssd.core.cost_model import Experts
 from ssd.core.errors import ConfigError
 from ssd.core.rows import Runner
 from ssd.engine.checkpoint import find_checkpoint
+from ssd.engine.device_span import CPU
 from ssd.engine.fingerprint import Fingerprint, files_sha256
 from ssd.tokenizer.chat_format import ChatFormat
 from ssd.tokenizer.vocabulary import Vocabulary
@@ -64,6 +66,9 @@ class LoadedModel:
     fingerprint: Fingerprint
     vocabulary: Vocabulary | None
     weight_bytes: int = 0
+    device: torch.device = CPU
+    experts: Experts | None = None
+    """Of a mixture of experts, what a layer has of them."""
     chat: ChatFormat = field(default_factory=ChatFormat)
 
 
@@ -111,6 +116,8 @@ def load_model(
         ),
         vocabulary=pretrained.vocabulary,
         weight_bytes=weight_bytes,
+        device=checked_device,
+        experts=pretrained.experts,
         chat=ChatFormat.from_folder(checkpoint.folder),
     )
 

@@ -19,6 +19,7 @@ from transformers import (
 from transformers.quantizers import AutoHfQuantizer
 from transformers.utils.logging import disable_progress_bar
 
+from ssd.core.cost_model import Experts
 from ssd.core.errors import ConfigError, ModelRefused
 from ssd.engine.checkpoint import Checkpoint
 from ssd.engine.refusals import quantisation_of, refuse_unservable
@@ -59,6 +60,17 @@ class Pretrained:
         length = _stated_context_len(self.text_config)
         assert length is not None, "models that do not say are refused"
         return length
+
+    @property
+    def experts(self) -> Experts | None:
+        """Of a mixture of experts, what a layer has of them."""
+        config = self.text_config
+        names = ("num_local_experts", "num_experts", "n_routed_experts")
+        count = next((getattr(config, name, None) for name in names if hasattr(config, name)), None)
+        per_row = getattr(config, "num_experts_per_tok", None)
+        if not count or not per_row:
+            return None
+        return Experts(int(count), min(int(per_row), int(count)))
 
     @property
     def num_layers(self) -> int:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ssd.core.sampling_params import SamplingParams
+from ssd.sampling.host_copy import ids_and_numbers, to_host
 from ssd.sampling.noise import NoiseRows
 from ssd.sampling.processors import divide_by_temperature, process_logits
 from ssd.sampling.text_edits import PathEdits, edit_logits
@@ -106,11 +107,17 @@ def rank_candidates(
         scores = scores.masked_fill(banned_token_ids.to(scores.device), -math.inf)
     # One more than asked for shows whether the last place is tied.
     top = scores.topk(min(num_candidates + 1, scores.shape[1]), dim=-1)
-    columns = torch.cat([log_totals, top.values], dim=-1).tolist()
+    # Ids travel with the scores, as float64, which holds them exactly: one copy from a device.
+    columns = torch.cat([log_totals.double(), top.values.double(), top.indices.double()], dim=-1)
+    num_top = top.values.shape[1]
     return [
-        _candidates(row_scores, column, ids, num_candidates)
-        for row_scores, column, ids in zip(scores, columns, top.indices.tolist(), strict=True)
+        _candidates(row_scores, column[: 1 + num_top], _ids(column[1 + num_top :]), num_candidates)
+        for row_scores, column in zip(scores, to_host(columns).tolist(), strict=True)
     ]
+
+
+def _ids(column: Sequence[float]) -> list[int]:
+    return [int(each) for each in column]
 
 
 def _add_noise(scores: Tensor, draws: Sequence[DrawSpec]) -> None:
@@ -138,7 +145,8 @@ def _first_argmax(scores: Tensor) -> tuple[list[int], list[float]]:
         ids = table.argmax(axis=-1)
         return ids.tolist(), table[np.arange(len(table)), ids].tolist()
     best = scores.max(dim=-1)
-    return best.indices.tolist(), best.values.tolist()
+    ids, values = ids_and_numbers(best.indices, best.values)
+    return ids.tolist(), values.tolist()
 
 
 def _candidates(

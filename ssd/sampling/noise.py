@@ -85,6 +85,10 @@ class NoiseRows:
             return self._make(positions)
         return self._ring[slots]
 
+    def is_ready(self, position: int) -> bool:
+        """Whether the row for this position is made."""
+        return self._held[position % self.capacity] == position
+
     def prefetch(self, positions: Sequence[int]) -> None:
         """Make the missing rows in one batch, so that a later `rows` only copies."""
         missing = {

@@ -18,12 +18,16 @@ import torch
 from torch import Tensor
 
 from ssd.core.sampling_params import SamplingParams
+from ssd.sampling.row_head import kept_ids
 
 _MIN_TEMPERATURE = 1e-6
 """Below it a division could overflow; down here a draw is as good as greedy anyway."""
 
 _HEAD_LEN = 256
 """A nucleus is nearly always shorter; finding so many costs a tenth of sorting the vocabulary."""
+
+_LONG_ROW = 4096
+"""From here on most of a row's time goes into values that no cut keeps."""
 
 RowsParams = Sequence[SamplingParams]
 
@@ -38,6 +42,36 @@ def process_logits(logits: Tensor, params: RowsParams) -> Tensor:
     """
     if logits.shape[0] != len(params):
         raise ValueError(f"{logits.shape[0]} rows of logits, but {len(params)} params")
+    vocab_size = logits.shape[1]
+    if logits.device.type == "cpu" and vocab_size >= _LONG_ROW:
+        return _cut_long_rows(logits, params)
+    return _cut_rows(logits, params)
+
+
+def _cut_long_rows(logits: Tensor, params: RowsParams) -> Tensor:
+    """Row by row, each by its head where that decides."""
+    cut = [row for row, each in enumerate(params) if _is_cut(each, logits.shape[1])]
+    if not cut:
+        return logits
+    table, result = logits.detach().numpy(), logits.clone()
+    for row in cut:
+        divisor = max(params[row].temperature, _MIN_TEMPERATURE)
+        ids = kept_ids(table[row], params[row], temperature=divisor)
+        if ids is None:
+            result[row] = _cut_rows(logits[row : row + 1], params[row : row + 1])[0]
+        else:
+            kept = result.numpy()[row]
+            kept.fill(-math.inf)
+            kept[ids] = table[row, ids]
+    return result
+
+
+def _is_cut(params: SamplingParams, vocab_size: int) -> bool:
+    is_asked = params.min_p > 0.0 or 0 < params.top_k < vocab_size or params.top_p < 1.0
+    return is_asked and not params.is_greedy
+
+
+def _cut_rows(logits: Tensor, params: RowsParams) -> Tensor:
     vocab_size = logits.shape[1]
     logits = _cut(logits, params, [row.min_p > 0.0 for row in params], _keep_likely)
     logits = _cut(logits, params, [0 < row.top_k < vocab_size for row in params], _keep_top_k)

@@ -115,6 +115,15 @@ def test_release_frees_the_session() -> None:
     assert (runner.kv_store.num_sessions, runner.kv_store.num_bytes) == (0, 0)
 
 
+@pytest.mark.parametrize("prepack", [False, pytest.param(True, marks=needs_packing)])
+def test_wide_layers_equal_the_reference(prepack: bool) -> None:
+    """Gate and up are two products there."""
+    first, second = (tiny_model(dtype=torch.float32, intermediate_size=5000) for _ in range(2))
+    lean, reference = LeanRunner(first, prepack=prepack), TransformersRunner(second)
+    logits, expected = _speak(lean), _speak(reference)
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4 * float(expected.std()))
+
+
 def test_tied_embeddings() -> None:
     lean = LeanRunner(tiny_model(tie_word_embeddings=True), prepack=False)
     reference = TransformersRunner(tiny_model(tie_word_embeddings=True))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import pytest
+import torch
 from torch import Tensor
 
 from drafter_service.machine import DrafterMachine
@@ -258,8 +259,8 @@ def shared_noise(positions: range) -> Iterator[None]:
     """
 
     @cache
-    def made(seed: int, vocab_size: int) -> NoiseRows:
-        noise = NoiseRows(seed, vocab_size)
+    def made(seed: int, vocab_size: int, *, device: torch.device | None = None) -> NoiseRows:
+        noise = NoiseRows(seed, vocab_size, device=device)
         noise.prefetch(positions)
         return noise
 

@@ -116,3 +116,11 @@ def test_refuses_a_ring_without_room() -> None:
 def _num_tensor_bytes(noise: NoiseRows) -> int:
     tensors = [value for value in vars(noise).values() if isinstance(value, torch.Tensor)]
     return sum(tensor.untyped_storage().nbytes() for tensor in tensors)
+
+
+def test_a_row_is_ready_once_it_is_made() -> None:
+    noise = NoiseRows(1, 50_000)
+    assert not noise.is_ready(7)
+    noise.prefetch([7])
+    assert noise.is_ready(7)
+    assert not noise.is_ready(7 + noise.capacity)

@@ -31,7 +31,8 @@ def slow_process(logits: Sequence[float], params: SamplingParams) -> list[float]
             nucleus.append(token_id)
             reached += mass[token_id]
         kept = nucleus
-    return [logit if token_id in kept else -math.inf for token_id, logit in enumerate(logits)]
+    chosen = set(kept)
+    return [logit if token_id in chosen else -math.inf for token_id, logit in enumerate(logits)]
 
 
 def process_row(logits: Sequence[float], params: SamplingParams) -> list[float]:
@@ -54,6 +55,51 @@ def test_equals_the_slow_reference(vocab_size: int) -> None:
     logits = 2.0 * torch.randn(len(CUTS), vocab_size, generator=generator, dtype=torch.float64)
     expected = [slow_process(row, cut) for row, cut in zip(logits.tolist(), CUTS, strict=True)]
     assert process_logits(logits, CUTS).tolist() == expected
+
+
+@pytest.mark.parametrize("spread", [0.5, 3.0, 12.0])
+def test_long_rows_equal_the_slow_reference(spread: float) -> None:
+    generator = torch.Generator().manual_seed(7)
+    cuts = [
+        *CUTS[::3],
+        SamplingParams(top_k=300, top_p=0.99),
+        SamplingParams(top_k=5000),
+        SamplingParams(top_k=30_000, top_p=0.9),
+    ]
+    logits = spread * torch.randn(len(cuts), 20_011, generator=generator, dtype=torch.float64)
+    for row, cut in enumerate(cuts):
+        expected = slow_process(logits[row].tolist(), cut)
+        kept = {each for each, logit in enumerate(expected) if logit > -math.inf}
+        actual = process_logits(logits[row : row + 1], [cut])[0]
+        assert set((actual > -math.inf).nonzero().flatten().tolist()) == kept, cut
+        assert torch.equal(actual[list(kept)], logits[row, list(kept)])
+
+
+def test_equal_logits_of_long_rows_stay_lowest_ids_first() -> None:
+    logits = torch.zeros(2, 8192, dtype=torch.float64)
+    logits[0, 4000:] = 1.0
+    logits[1, ::2] = 1.0
+    cuts = [SamplingParams(top_k=3), SamplingParams(top_k=40)]
+    for row, first in enumerate(process_logits(logits, cuts)):
+        kept = (first > -math.inf).nonzero().flatten().tolist()
+        assert kept == [[4000, 4001, 4002], list(range(0, 80, 2))][row]
+
+
+def test_long_rows_share_a_batch_and_nothing_else() -> None:
+    generator = torch.Generator().manual_seed(9)
+    logits = 3.0 * torch.randn(4, 8192, generator=generator)
+    cuts = [GREEDY, SamplingParams(), SamplingParams(top_k=7), SamplingParams(top_p=0.3, min_p=0.1)]
+    together = process_logits(logits, cuts)
+    for row, cut in enumerate(cuts):
+        assert torch.equal(process_logits(logits[row : row + 1], [cut])[0], together[row])
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_long_row_keeps_what_is_no_number(bad: float) -> None:
+    logits = torch.zeros(1, 8192)
+    logits[0, 5000] = bad
+    kept = process_logits(logits, [SamplingParams(top_k=5, top_p=0.9)])[0, 5000]
+    assert math.isnan(kept) if math.isnan(bad) else kept == bad
 
 
 def test_equals_the_slow_reference_with_ties() -> None:
