@@ -319,15 +319,16 @@ def _send_the_confident(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(drafter_core, "_expansion", mutant)
 
 
+# Those marked soak fail the exact sum of tests/sampling/test_ratio_law.py in milliseconds too.
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("mutate", "scenario"),
     [
         (_trust_any_law, SINGLE),
         (_share_the_drafts_numbers, SINGLE),
-        (_test_likeliest_sibling_first, SIBLINGS),
+        pytest.param(_test_likeliest_sibling_first, SIBLINGS, marks=pytest.mark.soak),
         (_greedy_filler_on_a_miss, SCENARIOS["late"]),
-        (_discard_the_bonus, MANY),
+        pytest.param(_discard_the_bonus, MANY, marks=pytest.mark.soak),
         (_send_the_confident, MANY),
     ],
 )
