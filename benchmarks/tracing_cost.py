@@ -8,6 +8,10 @@ has a request at a time. A pair of measurements asks both for the same prompts, 
 alternating order; no prompt comes in two pairs, so that nothing is remembered. Every few pairs all
 processes are started anew, because two equal processes may differ in speed by their luck with
 memory. A collector that keeps the spans runs in this process, on the same cores.
+
+With --same-processes there is one service, which samples, and the other side are requests that
+their caller marks as not sampled: they cost one parse of a header more than without tracing, and
+the luck of two sets of processes is out of the comparison.
 """
 
 import argparse
@@ -18,7 +22,8 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 from scipy import stats
@@ -32,6 +37,15 @@ _MODELS = Path(__file__).resolve().parents[1] / "models/tales"
 _NAMES = ("Anna", "Ben", "Clara", "David", "Emma", "Felix", "Grace", "Henry", "Ida", "Jack")
 _PLACES = ("forest", "village", "garden", "castle", "river", "mountain", "meadow", "harbour")
 _CONFIDENCE = 0.95
+_UNSAMPLED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two that are compared."""
+
+    address: str
+    traceparent: str | None = None
 
 
 def main() -> None:
@@ -41,6 +55,7 @@ def main() -> None:
     parser.add_argument("--restarts", type=int, default=4, help="lives of the processes")
     parser.add_argument("--requests", type=int, default=6, help="requests of one measurement")
     parser.add_argument("--tokens", type=int, default=200)
+    parser.add_argument("--same-processes", action="store_true")
     chosen = parser.parse_args()
     prompts = _prompts()
     ratios: list[float] = []
@@ -48,9 +63,15 @@ def main() -> None:
     num_spans = 0
     with otlp_receiver() as receiver:
         for life in range(chosen.restarts):
-            with _service(None) as off, _service(receiver, chosen.ratio) as traced:
-                for address in (off, traced):
-                    _run(address, next(prompts), chosen.tokens)  # warms up
+            with ExitStack() as stack:
+                traced = Side(stack.enter_context(_service(receiver, chosen.ratio)))
+                off = (
+                    Side(traced.address, _UNSAMPLED)
+                    if chosen.same_processes
+                    else Side(stack.enter_context(_service(None)))
+                )
+                for side in (off, traced):
+                    _run(side, next(prompts), chosen.tokens)  # warms up
                 for _ in range(life, chosen.pairs, chosen.restarts):
                     asked = [next(prompts) for _ in range(chosen.requests)]
                     plain_speed, traced_speed = _pair(off, traced, asked, chosen.tokens)
@@ -62,6 +83,7 @@ def main() -> None:
         json.dumps(
             {
                 "sampled": chosen.ratio,
+                "same_processes": chosen.same_processes,
                 "pairs": len(ratios),
                 "tokens_per_s_off": round(statistics.median(plain), 1),
                 "ratio": round(math.exp(statistics.mean(map(math.log, ratios))), 4),
@@ -113,22 +135,28 @@ def _prompts() -> Iterator[str]:
         number += 1
 
 
-def _pair(off: str, traced: str, prompts: Sequence[str], num_tokens: int) -> tuple[float, float]:
-    """Tokens per second of both services over the same prompts."""
+def _pair(off: Side, traced: Side, prompts: Sequence[str], num_tokens: int) -> tuple[float, float]:
+    """Tokens per second of both sides over the same prompts."""
     tokens = {off: 0, traced: 0}
     seconds = {off: 0.0, traced: 0.0}
     for number, prompt in enumerate(prompts):
-        for address in (off, traced) if number % 2 else (traced, off):
-            more_tokens, more_seconds = _run(address, prompt, num_tokens)
-            tokens[address] += more_tokens
-            seconds[address] += more_seconds
+        for side in (off, traced) if number % 2 else (traced, off):
+            more_tokens, more_seconds = _run(side, prompt, num_tokens)
+            tokens[side] += more_tokens
+            seconds[side] += more_seconds
     return tokens[off] / seconds[off], tokens[traced] / seconds[traced]
 
 
-def _run(address: str, prompt: str, num_tokens: int) -> tuple[int, float]:
+def _run(side: Side, prompt: str, num_tokens: int) -> tuple[int, float]:
     """Tokens after the text's first, and the time that they took."""
-    options = Options(max_tokens=num_tokens, temperature=0.0, mode=Mode.SSD, ignore_eos=True)
-    with Client(address) as client:
+    options = Options(
+        max_tokens=num_tokens,
+        temperature=0.0,
+        mode=Mode.SSD,
+        ignore_eos=True,
+        traceparent=side.traceparent,
+    )
+    with Client(side.address) as client:
         arrivals = [
             (time.perf_counter(), len(piece.token_ids))
             for piece in client.generate(prompt, options)
