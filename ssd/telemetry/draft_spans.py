@@ -1,6 +1,7 @@
 """A drafter's spans: a prefill and its speculations per request, and the steps requests shared.
 
-Made on the event loop from what it passes on anyway. Without tracing there is no such object.
+Made on the event loop from what it passes on anyway, and only once the request has ended here:
+while it runs, the time is its own. Without tracing there is no such object.
 """
 
 from collections import OrderedDict
@@ -40,7 +41,7 @@ class _Session:
     num_rows: int = 0
     is_prefilled: bool = False
     speculation: _Speculation | None = None
-    longest_base: int = 0  # of the speculations that have their span
+    done: list[_Speculation] = field(default_factory=list)  # that will have a span
 
 
 @dataclass(slots=True)
@@ -158,15 +159,22 @@ class DraftSpans:
 
     def _end(self, key: SessionKey) -> None:
         session = self._sessions.pop(key, None)
-        if session is not None:
-            self._end_speculation(session)
+        if session is None:
+            return
+        self._end_speculation(session)
+        longest_base = 0
+        for each in session.done:
+            is_again = each.base_len <= longest_base  # after a resync: its id is taken
+            longest_base = max(longest_base, each.base_len)
+            self._add(session, each, None if is_again else each.context)
 
     def _end_speculation(self, session: _Session) -> None:
+        """The committed text has grown: what follows is the next one."""
         done, session.speculation = session.speculation, None
-        if done is None or not has_spans(done.base_len, session.opening.prompt_len):
-            return
-        is_again = done.base_len <= session.longest_base  # after a resync: its id is taken
-        session.longest_base = max(session.longest_base, done.base_len)
+        if done is not None and has_spans(done.base_len, session.opening.prompt_len):
+            session.done.append(done)
+
+    def _add(self, session: _Session, done: _Speculation, context: SpanContext | None) -> None:
         start_ns = done.steps[0].start_ns
         self._tracing.add(
             SpanRecord(
@@ -174,7 +182,7 @@ class DraftSpans:
                 start_ns,
                 max(each.end_ns for each in done.steps),
                 parent=session.trace.decode,
-                context=None if is_again else done.context,
+                context=context,
                 attributes={
                     **_session_attributes(session.opening),
                     "ssd.base_len": done.base_len,

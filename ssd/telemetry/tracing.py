@@ -5,6 +5,7 @@ OTEL_TRACES_EXPORTER (otlp or console) or an OTEL_EXPORTER_OTLP_ENDPOINT. Everyt
 SDK's own business: OTEL_TRACES_SAMPLER, OTEL_BSP_*, OTEL_SPAN_*, OTEL_RESOURCE_ATTRIBUTES, ...
 """
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ from ssd.core.errors import ConfigError
 
 Attributes = Mapping[str, AttributeValue]
 _SCOPE = "ssd"
+_SWITCH_S = 0.0005
 _EXPORTER = "OTEL_TRACES_EXPORTER"
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
@@ -140,6 +142,9 @@ def make_tracing(environ: Mapping[str, str], *, service: str, instance: str) -> 
     wanted = environ.get(_EXPORTER) or ("otlp" if has_endpoint else "none")
     if wanted == "none":
         return None
+    # The exporter's thread encodes hundreds of spans in a row without a pause. An engine that comes
+    # back from a forward meanwhile would wait 5 ms for the interpreter, each time anew.
+    sys.setswitchinterval(_SWITCH_S)
     return Tracing(_exporter(wanted), service=service, instance=instance)
 
 

@@ -1,6 +1,7 @@
 """A verifier's spans: a prefill and its rounds per request, and the forwards that requests shared.
 
-Made on the event loop from what it passes on anyway. Without tracing there is no such object.
+Made on the event loop from what it passes on anyway, and only once the request has ended here:
+while it runs, the time is its own. Without tracing there is no such object.
 """
 
 from collections import OrderedDict
@@ -20,6 +21,16 @@ _SESSIONS_REMEMBERED = 4096  # those whose coordinator was lost end without a wo
 _STEPS_REMEMBERED = 1024
 
 
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One verification of the session; `shared` is the span of a forward that others were in."""
+
+    commit: Commit
+    record: RoundRecord
+    links: Sequence[SpanContext]
+    shared: SpanContext | None
+
+
 @dataclass(slots=True)
 class _Session:
     """A sampled request while it is open here."""
@@ -30,6 +41,7 @@ class _Session:
     is_begun: bool = False
     bases: OrderedDict[int, int] = field(default_factory=OrderedDict)
     """For which committed length a growth step was run."""
+    rounds: list[_Round] = field(default_factory=list)  # that will have a span
 
 
 class VerifySpans:
@@ -46,21 +58,23 @@ class VerifySpans:
         self._sessions: dict[SessionId, _Session] = {}
 
     def opened(self, opening: Open) -> None:
-        self._sessions.pop(opening.session_id, None)
+        self._end(opening.session_id)
         trace = parse_traceparent(opening.traceparent)
         if trace is None or not trace.is_sampled:
             return
         if len(self._sessions) >= _SESSIONS_REMEMBERED:
-            self._sessions.pop(next(iter(self._sessions)))
+            self._end(next(iter(self._sessions)))
         self._tracing.set_clock()
         self._sessions[opening.session_id] = _Session(trace, opening, self._now_ns())
 
     def close(self) -> None:
         """The process ends."""
+        for session_id in list(self._sessions):
+            self._end(session_id)
         self._process.close()
 
     def closed(self, message: Close | Finished) -> None:
-        self._sessions.pop(message.session_id, None)
+        self._end(message.session_id)
 
     def reported(self, messages: Sequence[object]) -> None:
         """What one engine step says to the coordinators."""
@@ -74,7 +88,7 @@ class VerifySpans:
                     self._follow(session, each.record, each.growth)
                     if has_spans(each.base_len, session.opening.prompt_len):
                         spanned.append((session, each, each.record))
-        self._add_rounds(spanned)
+        self._note_rounds(spanned)
         for each in messages:
             if isinstance(each, Finished):
                 self.closed(each)
@@ -101,56 +115,67 @@ class VerifySpans:
                 )
             )
 
-    def _add_rounds(self, spanned: Sequence[tuple[_Session, Commit, RoundRecord]]) -> None:
-        """One span per session, and one for the forward where several shared it."""
-        contexts = [
-            session.trace.verify(commit.epoch, commit.base_len) for session, commit, _ in spanned
-        ]
+    def _note_rounds(self, spanned: Sequence[tuple[_Session, Commit, RoundRecord]]) -> None:
+        """A forward that several shared has its span at once: each of theirs links to it."""
         shared = None
         if len(spanned) > 1:
             record = spanned[0][2]
             shared = self._process.add_step(
                 record.launch_ns,
                 record.end_ns,
-                serves=contexts,
+                serves=[
+                    session.trace.verify(commit.epoch, commit.base_len)
+                    for session, commit, _ in spanned
+                ],
                 attributes={
                     "ssd.step": record.round_id,
                     "ssd.batch_rows": record.num_batch_rows,
                     "ssd.sessions": len(spanned),
                 },
             )
-        for (session, commit, record), context in zip(spanned, contexts, strict=True):
+        for session, commit, record in spanned:
             links = _speculations(session, commit, record)
+            session.rounds.append(_Round(commit, record, links, shared))
+
+    def _end(self, session_id: SessionId) -> None:
+        """The session is over here: its rounds become spans."""
+        session = self._sessions.pop(session_id, None)
+        if session is None:
+            return
+        offset_ns = self._offset_ns()
+        for each in session.rounds:
+            record = each.record
             self._tracing.add(
                 SpanRecord(
                     "ssd.verify",
                     record.launch_ns,
                     record.end_ns,
                     parent=session.trace.decode,
-                    context=context,
-                    attributes=self._attributes(session, commit, record),
-                    links=links if shared is None else [*links, shared],
-                    events=_events(commit, record),
+                    context=session.trace.verify(each.commit.epoch, each.commit.base_len),
+                    attributes=_attributes(session, each, offset_ns),
+                    links=each.links if each.shared is None else [*each.links, each.shared],
+                    events=_events(each.commit, record),
                 )
             )
 
-    def _attributes(self, session: _Session, commit: Commit, record: RoundRecord) -> Attributes:
-        offset_ns = self._offset_ns()
-        clock = {} if offset_ns is None else {"ssd.drafter.clock_offset_ms": offset_ns / 1e6}
-        return {
-            **_session_attributes(session.opening),
-            "ssd.round": record.round_id,
-            "ssd.base_len": record.base_len,
-            "ssd.nodes": record.num_proposed,
-            "ssd.tree_depth": record.tree_depth,
-            "ssd.tested": record.num_tested,
-            "ssd.accepted": record.num_accepted,
-            "ssd.lookup": record.lookup.value,
-            "ssd.bonus_token_id": commit.token_ids[-1],
-            "ssd.wait_ms": record.wait_ns / 1e6,
-            "ssd.batch_rows": record.num_batch_rows,
-            **clock,
-        }
+
+def _attributes(session: _Session, each: _Round, offset_ns: int | None) -> Attributes:
+    record = each.record
+    clock = {} if offset_ns is None else {"ssd.drafter.clock_offset_ms": offset_ns / 1e6}
+    return {
+        **_session_attributes(session.opening),
+        "ssd.round": record.round_id,
+        "ssd.base_len": record.base_len,
+        "ssd.nodes": record.num_proposed,
+        "ssd.tree_depth": record.tree_depth,
+        "ssd.tested": record.num_tested,
+        "ssd.accepted": record.num_accepted,
+        "ssd.lookup": record.lookup.value,
+        "ssd.bonus_token_id": each.commit.token_ids[-1],
+        "ssd.wait_ms": record.wait_ns / 1e6,
+        "ssd.batch_rows": record.num_batch_rows,
+        **clock,
+    }
 
 
 def _session_attributes(opening: Open) -> Attributes:

@@ -107,6 +107,7 @@ def test_the_links_of_one_process_are_the_ids_of_the_other(exported: Exported) -
     verify.opened(opening())
     verify.reported([commit("a", 4, growth=growth)])
     verify.reported([commit("a", 6, steps=(LIFE + 2, LIFE + 3))])
+    verify.closed(Close(SessionId("a"), Epoch(1)))
     speculations = {each.context.span_id: each for each in exported.named("ssd.speculate")}
     assert len(speculations) == 2
     first, second = exported.named("ssd.verify")
