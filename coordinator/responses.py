@@ -135,6 +135,7 @@ def _figures(figures: RoundFigures) -> generation_pb2.SpeculationFigures:
         overlap=figures.overlap,
         useful_overlap=figures.useful_overlap,
         useful_share=figures.useful_share,
+        num_cached=figures.num_cached,
         verify_ms=figures.verify_ms,
         wait_ms=figures.wait_ms,
         accepted_at_depth=figures.accepted_at_depth,

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from ssd.core.drafter import (
     Candidates,
+    CopyDraftKv,
     Drafter,
+    DraftOver,
     DraftSession,
     Output,
     ReleaseDraftKv,
@@ -145,6 +147,9 @@ class DrafterMachine:
         for output in outputs:
             if isinstance(output, ReleaseDraftKv):
                 self._runner.release(output.kv_id)
+            elif isinstance(output, CopyDraftKv):
+                self._runner.copy(output.source, output.target, output.num_slots)
+            elif isinstance(output, DraftOver):
                 self._noise.pop(output.kv_id, None)
                 self._edits.pop(output.kv_id, None)
                 self._numbers.pop(output.kv_id, None)

@@ -21,9 +21,12 @@ from ssd.v1 import drafter_pb2_grpc
 from ssd.wire.hello import Capabilities
 from ssd.worker.facts import memory_of, read_from_outside
 from ssd.worker.host import exit_when_engine_dies
+from ssd.worker.kv_memory import kv_slots
+from ssd.worker.model import device_of
 from ssd.worker.stall_watch import Pulse
 from ssd.worker.warm_up import measured_cost
 
+_CPU_SHARE = 0.2  # the target's KV is larger
 _SLOW_STEPS = 5.0
 # A step's number stays below 2^53, which is what JSON and browsers count exactly.
 _NUM_LIVES = 2**20
@@ -119,9 +122,16 @@ def _policy(config: SsdConfig) -> DraftPolicy:
 
 def _limits(config: SsdConfig, draft: LoadedModel) -> DrafterLimits:
     drafter = config.drafter
+    slots = kv_slots(
+        draft,
+        memory=drafter.kv_memory,
+        slots=drafter.kv_slots,
+        device=device_of(config),
+        cpu_share=_CPU_SHARE,
+    )
     return DrafterLimits(
         context_len=draft.context_len,
-        kv_slots=drafter.kv_slots,
+        kv_slots=slots,
         growth=GrowthLimits(
             num_candidates=drafter.candidates,
             frontier=drafter.frontier,
@@ -132,4 +142,5 @@ def _limits(config: SsdConfig, draft: LoadedModel) -> DrafterLimits:
         ),
         chain=chain_limits(drafter.sd_depth),
         max_rows=drafter.max_rows,
+        prefill_rows=drafter.prefill_rows,
     )

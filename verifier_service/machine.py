@@ -12,7 +12,7 @@ from ssd.core.ids import SessionId
 from ssd.core.messages import Open
 from ssd.core.rows import Runner
 from ssd.core.sampling_params import SamplingParams
-from ssd.core.verifier import Idle, Output, ReleaseKv, Round, SessionOver, Share, Verifier
+from ssd.core.verifier import CopyKv, Idle, Output, ReleaseKv, Round, SessionOver, Share, Verifier
 from ssd.engine.device_span import CPU, DeviceSpan
 from ssd.sampling import (
     DrawSpec,
@@ -112,6 +112,8 @@ class VerifierMachine:
         for output in outputs:
             if isinstance(output, ReleaseKv):
                 self._runner.release(output.kv_id)
+            elif isinstance(output, CopyKv):
+                self._runner.copy(output.source, output.target, output.num_slots)
             elif isinstance(output, SessionOver):
                 self._noise.pop(output.session_id, None)
                 self._edits.pop(output.session_id, None)

@@ -4,12 +4,16 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import structlog
+
 from ssd.config import SsdConfig
 from ssd.telemetry.tracing import make_tracing
 from ssd.v1 import registry_pb2
 from ssd.worker.host import Place, coordinators_of, host_worker, metrics_place
 from ssd.worker.model import capabilities_of, load_target
-from verifier_service.service import VerifierService, longest_text
+from verifier_service.service import VerifierService, kv_slots_of, longest_text
+
+log = structlog.get_logger()
 
 
 def place_of(config: SsdConfig, *, name: str, node: str, device: str, core: int | None) -> Place:
@@ -44,6 +48,7 @@ async def run_verifier(
         ConfigError: the model cannot be served, or the port is taken.
     """
     target = load_target(config)
+    config = _with_fixed_slots(config, kv_slots_of(config, target))
     me = replace(
         capabilities_of(target, dtype=config.models.target_dtype),
         context_len=longest_text(config, target),
@@ -60,3 +65,10 @@ async def run_verifier(
     )
     if tracing is not None:
         await asyncio.to_thread(tracing.close)
+
+
+def _with_fixed_slots(config: SsdConfig, kv_slots: int) -> SsdConfig:
+    """What is free changes; what was said to others must not."""
+    log.info("verifier KV", slots=kv_slots)
+    verifier = config.verifier.model_copy(update={"kv_slots": kv_slots})
+    return config.model_copy(update={"verifier": verifier})

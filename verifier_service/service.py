@@ -17,7 +17,8 @@ from ssd.wire.dialed_stream import StreamTimeouts
 from ssd.wire.hello import Capabilities
 from ssd.worker.facts import memory_of, read_from_outside
 from ssd.worker.host import exit_when_engine_dies
-from ssd.worker.model import chat_format, tokenizer_json
+from ssd.worker.kv_memory import kv_slots
+from ssd.worker.model import chat_format, device_of, tokenizer_json
 from ssd.worker.stall_watch import Pulse
 from ssd.worker.warm_up import measured_cost
 from verifier_service.drafter_links import DrafterLinks
@@ -25,6 +26,7 @@ from verifier_service.machine import VerifierMachine
 from verifier_service.servicer import VerifierServicer
 from verifier_service.telemetry import make_telemetry
 
+_CPU_SHARE = 0.4
 _SLOW_ROUNDS = 5.0
 
 
@@ -115,14 +117,26 @@ class VerifierService:
 def longest_text(config: SsdConfig, target: LoadedModel) -> int:
     """Tokens of prompt and output that fit the model and, beside a tree, this verifier's KV."""
     tree_slots = max(config.verifier.max_tree_nodes, config.drafter.sd_depth) + 1
-    return min(target.context_len, config.verifier.kv_slots - tree_slots)
+    return min(target.context_len, kv_slots_of(config, target) - tree_slots)
+
+
+def kv_slots_of(config: SsdConfig, target: LoadedModel) -> int:
+    """Raises ConfigError where the configured memory is too little."""
+    verifier = config.verifier
+    return kv_slots(
+        target,
+        memory=verifier.kv_memory,
+        slots=verifier.kv_slots,
+        device=device_of(config),
+        cpu_share=_CPU_SHARE,
+    )
 
 
 def _limits(config: SsdConfig, target: LoadedModel) -> VerifierLimits:
     return VerifierLimits(
         vocab_size=target.vocab_size,
         context_len=longest_text(config, target),
-        kv_slots=config.verifier.kv_slots,
+        kv_slots=kv_slots_of(config, target),
         max_nodes=config.verifier.max_tree_nodes,
         max_rows=config.verifier.max_rows,
         sd_depth=config.drafter.sd_depth,

@@ -37,6 +37,9 @@ def serve(
     runner: Annotated[
         str | None, typer.Option(help="auto, or transformers for the library's own forward.")
     ] = None,
+    kv_memory: Annotated[
+        str | None, typer.Option(help="Memory for the target's KV, such as 4GiB; default auto.")
+    ] = None,
     mode: Annotated[
         Mode | None, typer.Option(help="Mode of requests that name none: ssd, sd or ar.")
     ] = None,
@@ -63,6 +66,7 @@ def serve(
         "models.target_dtype": dtype,
         "models.device": device,
         "models.runner": runner,
+        "verifier.kv_memory": kv_memory,
         "speculation.mode": mode,
         "coordinator.port": port,
         "coordinator.journal": journal,

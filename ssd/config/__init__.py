@@ -3,6 +3,7 @@
 from ssd.config.embedded import resolve_draft, resolve_model
 from ssd.config.flags import as_assignments, parse_assignments
 from ssd.config.loading import LoadedConfig, load_config
+from ssd.config.memory import parse_memory
 from ssd.config.render import flat_values, render_example, render_origins
 from ssd.config.sections import (
     ClusterSection,
@@ -35,6 +36,7 @@ __all__ = [
     "flat_values",
     "load_config",
     "parse_assignments",
+    "parse_memory",
     "render_example",
     "render_origins",
     "resolve_draft",

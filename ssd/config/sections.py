@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from ssd.config.memory import MEMORY_PATTERN
 from ssd.core.mode import Mode
 from ssd.core.rule import Rule
 
@@ -29,6 +30,8 @@ Seconds = Annotated[float, Field(gt=0), _NO_BOOLEAN]
 Share = Annotated[float, Field(gt=0, le=1), _NO_BOOLEAN]
 Text = Annotated[str, Field(min_length=1)]
 Address = Annotated[str, Field(pattern=r"^\S+:\d{1,5}$", title="HOST:PORT")]
+
+Memory = Annotated[str, Field(pattern=MEMORY_PATTERN, examples=["auto", "512MiB", "4GiB"])]
 
 EMBEDDED_PAIR = "tales"
 """The pair that ships with the checkout."""
@@ -126,9 +129,11 @@ class VerifierSection(Section):
     """Nodes of a session's draft tree that one round verifies, at most."""
     max_rows: Count = 256
     """Rows of one forward over all sessions, at most; a prompt longer than this goes in chunks."""
-    # 15 sessions of a full embedded context; memory is taken as slots are used.
-    kv_slots: Count = 65536
-    """KV slots of all sessions together; a slot holds one token."""
+    # Memory is taken as slots are used, and unused prefixes go when a session needs the room.
+    kv_memory: Memory = "auto"
+    """Memory for the KV of all sessions; auto: 40 % of what is free at start, 80 % of a GPU's."""
+    kv_slots: Count | None = None
+    """KV slots of all sessions together, one for each token, instead of what kv_memory gives."""
     core: Index | None = None
     """CPU core that the engine's thread is pinned to; null leaves it to whoever places it."""
     # One core each leaves room for the streams on a small machine.
@@ -174,9 +179,13 @@ class DrafterSection(Section):
     """Factor on the draft's likeliest tokens under rule ratio; less: more hits, fewer accepted."""
     max_rows: Count = 256
     """Rows of one forward over all sessions, at most."""
-    # As many as the verifier's: the draft follows the same text.
-    kv_slots: Count = 65536
-    """KV slots of all sessions together; a slot holds one token."""
+    # A quarter of its rows: a long prompt and the drafts of others share a step.
+    prefill_rows: Count = 64
+    """Rows of a forward that prompts get, at most, while other sessions have work too."""
+    kv_memory: Memory = "auto"
+    """Memory for the KV of all sessions; auto: 20 % of what is free at start, 80 % of a GPU's."""
+    kv_slots: Count | None = None
+    """KV slots of all sessions together, one for each token, instead of what kv_memory gives."""
     core: Index | None = None
     """CPU core that the engine's thread is pinned to; null leaves it to whoever places it."""
     threads: Count = 1

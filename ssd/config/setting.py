@@ -103,6 +103,8 @@ def _limit(schema: Schema) -> str:
         case "number":
             return "a number" + _range(schema)
         case _:
+            if "examples" in schema:
+                return "text such as " + " or ".join(schema["examples"])
             return "some text" if "minLength" in schema else "text"
 
 

@@ -41,6 +41,7 @@ class Admission:
     priority: int = 0
     speculation: SpeculationLimits = field(default_factory=SpeculationLimits)
     logprobs: LogprobsWanted = field(default_factory=LogprobsWanted)
+    cache_salt: str | None = ""
 
 
 class Reconciled(StrEnum):
@@ -128,6 +129,7 @@ class ClientSession:
             mode=self.admission.mode,
             speculation=self.admission.speculation,
             logprobs=self.admission.logprobs,
+            cache_salt=self.admission.cache_salt,
         )
 
     def commit(self, message: Commit) -> Reconciled:

@@ -75,9 +75,12 @@ class CoveredRows:
 class DraftTree:
     """Owns the nodes below the cursor and the slots of everything that was run."""
 
-    def __init__(self, token_ids: Sequence[int], key: PrefixKey, *, num_slots: int) -> None:
-        self.slots = SlotLedger(num_slots)
-        self.uncovered = list(token_ids[:-1])
+    def __init__(
+        self, token_ids: Sequence[int], key: PrefixKey, *, num_slots: int, num_covered: int = 0
+    ) -> None:
+        """The KV of the first `num_covered` tokens stands already."""
+        self.slots = SlotLedger(num_slots, num_committed=num_covered)
+        self.uncovered = list(token_ids[num_covered:-1])
         self.cursor = DraftNode(token_ids[-1], len(token_ids) - 1, key, None, 0.0)
         self._in_slot: dict[int, DraftNode] = {}
         self._frontier: list[tuple[float, int, DraftNode]] = []

@@ -22,6 +22,7 @@ from ssd.core.fan_out import structural_estimates
 from ssd.core.growth import GrowthLimits, num_worth_running
 from ssd.core.ids import KvId, SessionId, SlotSet
 from ssd.core.keys import key_of
+from ssd.core.kv_pool import BLOCK_SLOTS, KvPool
 from ssd.core.ledger import LedgerEntry
 from ssd.core.messages import Close, Commit, Grow, Need, Open, Rates, Refused
 from ssd.core.mode import Mode
@@ -30,19 +31,28 @@ from ssd.core.rows import RowGroup
 from ssd.core.rule import Rule
 
 _FAILURES_OF_A_POISONED = 3
+_FEW = 16  # more uncovered tokens than a commit brings are a prompt
+_AHEAD = 256  # slots for so much output are held from the start
+
 SessionKey = tuple[str, SessionId]
 """(peer, session id): two verifiers may use the same session id."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrafterLimits:
-    """What one drafter can hold and do at once; `growth` rules mode `ssd`, `chain` mode `sd`."""
+    """What one drafter can hold and do at once; `growth` rules mode `ssd`, `chain` mode `sd`.
+
+    A forward has at most `max_rows` rows; of those prompts get `prefill_rows` at most where others
+    have work too. `kv_slots` are handed out `kv_block` at a time.
+    """
 
     context_len: int
     kv_slots: int
     growth: GrowthLimits
     chain: GrowthLimits
     max_rows: int = 256
+    prefill_rows: int = 64
+    kv_block: int = BLOCK_SLOTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +70,23 @@ class ReleaseDraftKv:
     kv_id: KvId
 
 
-Output = ToVerifier | ReleaseDraftKv
+@dataclass(frozen=True, slots=True)
+class DraftOver:
+    """Nothing is drafted for this text any more."""
+
+    kv_id: KvId
+
+
+@dataclass(frozen=True, slots=True)
+class CopyDraftKv:
+    """A text begins with the first slots of another."""
+
+    source: KvId
+    target: KvId
+    num_slots: int
+
+
+Output = ToVerifier | ReleaseDraftKv | CopyDraftKv | DraftOver
 
 
 @dataclass(slots=True)
@@ -74,6 +100,8 @@ class DraftSession:
     tree: DraftTree
     token_ids: list[int]  # the committed text
     last_step: int = 0
+    is_published: bool = False
+    is_gone: bool = False  # its KV is given up
     is_lost: bool = False  # commits are missing; waits for the session to be opened anew
     told_exhausted_len: int = 0
     running: tuple[DraftNode, ...] = ()  # in a forward whose candidates are not here yet
@@ -154,6 +182,8 @@ class Drafter:
         self.num_stale = 0
         self._failures: dict[SessionKey, int] = {}  # of sessions in forwards that failed
         self.num_opened = 0
+        self.num_dropped = 0  # sessions that gave up their KV for older ones
+        self.pool = KvPool(limits.kv_slots, block_slots=limits.kv_block)
 
     # ── events ────────────────────────────────────────────────────────────────────────────────
 
@@ -167,14 +197,25 @@ class Drafter:
         if not opening.token_ids:
             return [*outputs, _refusal(opening, peer, "InvalidRequest", "a text needs a token")]
         limits = self._limits_of(opening)
-        text_slots = min(opening.max_len, self.limits.context_len)
-        wanted = text_slots + limits.max_nodes
-        if self.num_reserved_slots + wanted > self.limits.kv_slots:
-            message = f"the drafter has no {wanted} KV slots free"
-            return [*outputs, _refusal(opening, peer, "NoCapacity", message)]
-        tree = DraftTree(opening.token_ids, key_of(opening.token_ids), num_slots=wanted)
+        text_len = min(len(opening.token_ids), self.limits.context_len)
+        wanted = min(text_len + _AHEAD, opening.max_len) + limits.max_nodes
         self.num_opened += 1
         kv_id = KvId(f"{peer}/{opening.session_id}#{self.num_opened}")
+        begun = self.pool.begin(
+            kv_id, opening.token_ids[:text_len], num_slots=wanted, salt=opening.cache_salt
+        )
+        if begun is None:
+            message = f"the drafter has no {wanted} KV slots free"
+            return [*outputs, _refusal(opening, peer, "NoCapacity", message)]
+        outputs += [ReleaseDraftKv(each) for each in begun.evicted]
+        if begun.prefix is not None:
+            outputs.append(CopyDraftKv(begun.prefix.kv_id, kv_id, begun.prefix.length))
+        tree = DraftTree(
+            opening.token_ids,
+            key_of(opening.token_ids),
+            num_slots=self.pool.held_by(kv_id),
+            num_covered=begun.num_cached,
+        )
         session = DraftSession(peer, opening, kv_id, limits, tree, list(opening.token_ids))
         self.sessions[(peer, opening.session_id)] = session
         return outputs + self._flush(session)
@@ -201,7 +242,8 @@ class Drafter:
         session.pending = [each for each in session.pending if each.position >= length]
         if session.pending:
             session.pending_reach = math.inf  # the verifier is about to plan its next tree
-        return self._flush(session)
+        outputs = self._make_room(session)
+        return outputs if session.is_gone else outputs + self._flush(session)
 
     def close(self, message: Close, *, peer: str) -> list[Output]:
         """Forget a session; an unknown one is ignored, and so is an older epoch's end."""
@@ -251,13 +293,19 @@ class Drafter:
 
     def _step_of(self, working: Sequence[DraftSession]) -> Step | None:
         chosen = self._choose(working)
-        room = self.limits.max_rows
+        eager = [each for each in working if id(each) in chosen or self._is_behind(each)]
+        room = prompt_room = self.limits.max_rows
+        if len(eager) > 1:
+            prompt_room = self.limits.prefill_rows
         shares = []
-        for session in working:
+        for session in eager:
             tree, nodes = session.tree, chosen.get(id(session), [])
-            if room > 0 and (nodes or (tree.uncovered and self._may_run(session, tree.cursor))):
-                share = self._share(session, nodes, room)
+            is_prompt = len(tree.uncovered) > _FEW
+            limit = min(room, prompt_room) if is_prompt else room
+            if limit > 0:
+                share = self._share(session, nodes, limit)
                 room -= len(share.rows.token_ids)
+                prompt_room -= len(share.rows.token_ids) * is_prompt
                 shares.append(share)
             else:
                 for node in nodes:
@@ -288,6 +336,7 @@ class Drafter:
             for node, answer in found:
                 self._expand(session, step.number, node, answer)
             session.spans.append(_span(step, share, start_s, end_s))
+            self._publish(session)
             outputs += self._flush(session)
         return outputs
 
@@ -301,7 +350,7 @@ class Drafter:
             key = session.key
             if self.sessions.get(key) is not session:
                 continue  # closed or opened anew while the forward ran
-            outputs += self._drop(key)
+            outputs += self._drop(key, may_keep=False)
             self._failures[key] = self._failures.get(key, 0) + is_alone
             if self._failures[key] >= _FAILURES_OF_A_POISONED:
                 del self._failures[key]
@@ -316,12 +365,14 @@ class Drafter:
         """All invariants of a step boundary."""
         for session in self.sessions.values():
             session.tree.check()
+            assert session.tree.slots.capacity == self.pool.held_by(session.kv_id)
+        self.pool.check()
         assert self.num_reserved_slots <= self.limits.kv_slots
 
     @property
     def num_reserved_slots(self) -> int:
-        """KV slots promised to the open sessions."""
-        return sum(session.tree.slots.capacity for session in self.sessions.values())
+        """KV slots that the open sessions hold."""
+        return self.pool.num_held
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────
 
@@ -368,7 +419,8 @@ class Drafter:
         """Pop the session's best runnable nodes; what may not run now stays on its frontier."""
         taken: list[DraftNode] = []
         not_now: list[DraftNode] = []
-        room = session.limits.max_nodes - session.tree.slots.num_live
+        slots = session.tree.slots
+        room = min(session.limits.max_nodes - slots.num_live, slots.num_free)
         while len(taken) < min(num_nodes, room):
             node = session.tree.pop_best()
             if node is None:
@@ -379,6 +431,10 @@ class Drafter:
         for node in not_now:
             session.tree.put_back(node)
         return taken
+
+    def _is_behind(self, session: DraftSession) -> bool:
+        """Whether committed text waits for its rows, and they would be of use."""
+        return bool(session.tree.uncovered) and self._may_run(session, session.tree.cursor)
 
     def _may_run(self, session: DraftSession, node: DraftNode) -> bool:
         """Whether its candidates could be of use: likely, near, and before the text's end."""
@@ -455,9 +511,55 @@ class Drafter:
         session.spans.clear()
         return [ToVerifier(session.peer, grow)]
 
-    def _drop(self, key: SessionKey) -> list[Output]:
+    def _drop(self, key: SessionKey, *, may_keep: bool = True) -> list[Output]:
         session = self.sessions.pop(key, None)
-        return [] if session is None else [ReleaseDraftKv(session.kv_id)]
+        if session is None:
+            return []
+        session.is_gone = True
+        slots, salt = session.tree.slots, session.opening.cache_salt
+        if salt is None or not may_keep:
+            self.pool.close(session.kv_id)
+            return [DraftOver(session.kv_id), ReleaseDraftKv(session.kv_id)]
+        released = self.pool.retire(
+            session.kv_id,
+            session.token_ids,
+            slots.num_settled,
+            salt=salt,
+            num_used=slots.high_water,
+        )
+        return [DraftOver(session.kv_id), *(ReleaseDraftKv(each) for each in released)]
+
+    def _publish(self, session: DraftSession) -> None:
+        """The prompt is in the KV: others may begin with it."""
+        salt = session.opening.cache_salt
+        if session.tree.uncovered or session.is_published or salt is None:
+            return
+        session.is_published = True
+        num_settled = session.tree.slots.num_settled
+        self.pool.publish(session.kv_id, session.token_ids, num_settled, salt=salt)
+
+    def _make_room(self, session: DraftSession) -> list[Output]:
+        """Slots for the text as it stands and a full tree; the newest sessions go for them."""
+        outputs: list[Output] = []
+        text_len = min(session.committed_len, self.limits.context_len)
+        wanted = text_len + session.limits.max_nodes
+        while session.tree.slots.capacity < wanted and not session.is_gone:
+            evicted = self.pool.grow(session.kv_id, wanted)
+            if evicted is None:
+                outputs += self._drop_newest()
+            else:
+                outputs += [ReleaseDraftKv(each) for each in evicted]
+                session.tree.slots.resize(self.pool.held_by(session.kv_id))
+        return outputs
+
+    def _drop_newest(self) -> list[Output]:
+        """Drafting for the newest session ends; its verifier may ask again."""
+        self.num_dropped += 1
+        (peer, session_id), newest = next(reversed(self.sessions.items()))
+        refusal = _refusal(
+            newest.opening, peer, "NoCapacity", "older sessions need the drafter's KV slots"
+        )
+        return [*self._drop((peer, session_id)), refusal]
 
 
 def _expansion(

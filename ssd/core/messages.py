@@ -31,6 +31,7 @@ class Open:
 
     Admission, failover, restart and preemption are all this one message with a higher epoch.
     `max_len` bounds prompt plus output. `stop_token_ids` end the text when the target draws one.
+    Texts share the KV of a common beginning where their `cache_salt` is the same; None shares none.
     """
 
     session_id: SessionId
@@ -44,6 +45,7 @@ class Open:
     speculation: SpeculationLimits = field(default_factory=SpeculationLimits)
     logprobs: LogprobsWanted = field(default_factory=LogprobsWanted)
     traceparent: str = ""  # W3C trace context of the request; the core only passes it on
+    cache_salt: str | None = ""
 
 
 @dataclass(frozen=True, slots=True)

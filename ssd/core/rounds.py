@@ -46,6 +46,7 @@ class RoundRecord:
     """One session's part in one verification.
 
     `verified_steps` names the drafter's growth steps that proposed a node of this round's tree.
+    `num_cached` counts the tokens of the text whose KV stood when the session was opened.
     """
 
     round_id: int
@@ -60,6 +61,7 @@ class RoundRecord:
     lookup: Lookup
     verified_steps: tuple[int, ...] = ()
     tree_depth: int = 0  # edges on the longest path of what was verified
+    num_cached: int = 0
 
     why_plain: WhyPlain | None = None
 
@@ -103,6 +105,7 @@ class RoundFigures:
     overlap: float
     useful_overlap: float
     useful_share: float
+    num_cached: int
     verify_ms: float
     wait_ms: float
     accepted_at_depth: tuple[int, ...]
@@ -155,6 +158,7 @@ def figures_of(
         overlap=overlap_of(rounds, drafted),
         useful_overlap=overlap_of(rounds, useful),
         useful_share=_ratio(_draft_ns(useful), _draft_ns(drafted)),
+        num_cached=rounds[0].num_cached if rounds else 0,
         verify_ms=_ratio(verify_ns, len(rounds)) / 1e6,
         wait_ms=_ratio(sum(each.wait_ns for each in rounds), len(rounds)) / 1e6,
         accepted_at_depth=tuple(

@@ -46,6 +46,18 @@ class SlotLedger:
     def num_free(self) -> int:
         return self.capacity - self.num_committed - self.num_live
 
+    def resize(self, capacity: int) -> None:
+        """Change how many slots there are; what is taken must fit.
+
+        Raises:
+            ValueError: it does not.
+        """
+        num_used = self.num_committed + self.live.bit_length()
+        if capacity < num_used:
+            raise ValueError(f"{capacity} KV slots cannot hold the {num_used} that are taken")
+        self.capacity = capacity
+        self.high_water = min(self.high_water, capacity)
+
     def take(self) -> int:
         """Make the lowest free slot live, so that used slots stay close together.
 
@@ -109,6 +121,14 @@ class SlotLedger:
         self._moved.clear()
         self.num_settled = self.num_committed
         return moves
+
+    def forget_from(self, slot: int) -> None:
+        """The text's KV from `slot` on is not to be trusted; nothing may be live."""
+        if self.live:
+            raise ValueError("a text cannot become shorter below live slots")
+        self._moved.clear()
+        self.num_committed = min(self.num_committed, slot)
+        self.num_settled = min(self.num_settled, slot)
 
     def seen(self, slots: Iterable[int]) -> SlotSet:
         """A row's `visible` set: live slots, beside all of the text."""

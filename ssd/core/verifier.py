@@ -19,12 +19,14 @@ from ssd.core.errors import (
     InvalidRequest,
     NoCapacity,
     Poisoned,
+    Preempted,
     SsdError,
     UnknownSession,
 )
 from ssd.core.expansion import Expansion
 from ssd.core.ids import Epoch, KvId, SessionId
 from ssd.core.keys import key_of
+from ssd.core.kv_pool import BLOCK_SLOTS
 from ssd.core.launch import DrafterPace, Patience
 from ssd.core.ledger import Ledger, LedgerEntry
 from ssd.core.logprobs import LogprobsWanted
@@ -36,6 +38,7 @@ from ssd.core.rounds import GrowthSpan, RoundRecord, WhyPlain
 from ssd.core.rows import RowGroup
 from ssd.core.rule import Rule
 from ssd.core.sampling_params import check_something_is_left
+from ssd.core.verifier_room import RoomMade, VerifierRoom
 from ssd.core.verifier_session import Settled, VerifierSession
 
 _EPOCHS_REMEMBERED = 4096
@@ -49,7 +52,8 @@ _GOOD_ENOUGH = 0.6  # measured on two cores: 0.9 and 0.45 are slower
 class VerifierLimits:
     """What one verifier can hold and do at once.
 
-    `max_nodes` bounds a session's tree, `max_rows` a forward, `kv_slots` the KV of all sessions.
+    `max_nodes` bounds a session's tree, `max_rows` a forward, `kv_slots` the KV of all sessions,
+    handed out `kv_block` at a time.
     Every session has a row in every round and prefill has half of them, so `max_sessions` follows.
     `sd_depth` is the length of the chain that mode `sd` waits for, `sd_patience_s` for how long.
     """
@@ -61,6 +65,12 @@ class VerifierLimits:
     max_rows: int = 256
     sd_depth: int = 4
     sd_patience_s: float = 1.0
+    kv_block: int = BLOCK_SLOTS
+
+    @property
+    def tree_slots(self) -> int:
+        """Of the largest tree, its root among them."""
+        return max(self.max_nodes, self.sd_depth) + 1
 
     @property
     def max_sessions(self) -> int:
@@ -91,13 +101,22 @@ class ReleaseKv:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyKv:
+    """A text begins with the first slots of another."""
+
+    source: KvId
+    target: KvId
+    num_slots: int
+
+
+@dataclass(frozen=True, slots=True)
 class SessionOver:
     """Nothing of the session runs here any more."""
 
     session_id: SessionId
 
 
-Output = ToCoordinator | ToDrafter | ReleaseKv | SessionOver
+Output = ToCoordinator | ToDrafter | ReleaseKv | CopyKv | SessionOver
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +165,9 @@ class Verifier:
         self.num_rounds = 0
         self.num_stale = 0
         self._num_poisoned_in_a_row = 0
+        self.room = VerifierRoom(
+            limits.kv_slots, tree_slots=limits.tree_slots, block_slots=limits.kv_block
+        )
         self._num_opened = 0
         self._epochs: dict[SessionId, Epoch] = {}  # the newest seen, of the last sessions
         self._growth: dict[SessionId, list[GrowthSpan]] = {}
@@ -158,24 +180,17 @@ class Verifier:
 
     def open(self, opening: Open, *, owner: str) -> list[Output]:
         """Start or restart a session; an epoch that is not newer is refused."""
+        outputs: list[Output] = []
         try:
             self._check_opening(opening)
+            outputs += self._drop(opening.session_id)
+            session, begun = self._admit(opening, owner)
         except SsdError as error:
             kind = type(error).__name__
             refusal = Refused(opening.session_id, opening.epoch, kind, str(error))
-            return [ToCoordinator(owner, refusal)]
-        outputs = self._drop(opening.session_id)
-        self._num_opened += 1
-        kv_id = KvId(f"{opening.session_id}#{self._num_opened}")
-        session = VerifierSession(opening, owner=owner, kv_id=kv_id, tree_slots=self._tree_slots)
-        self.sessions[opening.session_id] = session
-        self._growth[opening.session_id] = []
-        if opening.mode is not Mode.AR and self.drafters:
-            drafters = self.drafters if opening.params.is_coupled else self._one_drafter()
-            for drafter_id in drafters:
-                session.drafter_joined(drafter_id)
-            outputs.append(ToDrafter(opening, _only_drafter(session)))
-        return outputs
+            return [*outputs, ToCoordinator(owner, refusal)]
+        outputs += begun
+        return outputs + self._offer(session)
 
     def close(self, message: Close) -> list[Output]:
         """Forget a session; closing an unknown one, or an older epoch, does nothing."""
@@ -300,6 +315,8 @@ class Verifier:
         session = self._current(message.session_id, message.epoch)
         if session is not None:
             session.drafter_left(drafter_id)
+            if message.kind == NoCapacity.__name__ and not session.is_drafted:
+                session.undrafted_at = max(self.num_rounds, 1)  # and offered again in a while
         return []
 
     def need(self, message: Need, *, drafter_id: str) -> list[Output]:
@@ -368,12 +385,15 @@ class Verifier:
             self._num_poisoned_in_a_row = 0
             if share.planned is None:
                 share.session.prefilled(share.rows)
+                if not share.session.is_prefilling:
+                    self.room.publish(share.session)
                 continue
             rates = self._rates_of(share.session)
             settled = share.session.settle(share.planned, share.rows, target, rates)
             num_tokens += len(settled.token_ids)
             record = _record(done, share, settled, launch_s, end_s)
             outputs += self._announce(share.session, settled, record)
+        outputs += self._make_room(done.round_id)
         self.cost.observe(ForwardSize.of(done.groups), end_s - launch_s)
         if num_tokens:
             self.price.observe(num_tokens, end_s - done.ready_s)
@@ -384,6 +404,7 @@ class Verifier:
         """All invariants of a round boundary."""
         for session in self.sessions.values():
             session.check()
+        self.room.check(list(self.sessions.values()))
         assert self.num_reserved_slots <= self.limits.kv_slots
         assert self._growth.keys() == self.sessions.keys()
 
@@ -394,8 +415,8 @@ class Verifier:
 
     @property
     def num_reserved_slots(self) -> int:
-        """KV slots promised to the open sessions."""
-        return sum(session.slots.capacity for session in self.sessions.values())
+        """KV slots that the open sessions hold."""
+        return self.room.pool.num_held
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────
 
@@ -403,9 +424,56 @@ class Verifier:
     def _running(self) -> list[VerifierSession]:
         return [session for session in self.sessions.values() if not session.is_paused]
 
-    @property
-    def _tree_slots(self) -> int:
-        return max(self.limits.max_nodes, self.limits.sd_depth) + 1
+    def _admit(self, opening: Open, owner: str) -> tuple[VerifierSession, list[Output]]:
+        """Raises NoCapacity."""
+        if len(self.sessions) >= self.limits.max_sessions:
+            raise NoCapacity(f"all {self.limits.max_sessions} places for a session are taken")
+        kv_id = KvId(f"{opening.session_id}#{self._num_opened}")
+        beginning = self.room.admit(opening, kv_id)
+        self._num_opened += 1
+        self._remember_epoch(opening)
+        outputs: list[Output] = [ReleaseKv(each) for each in beginning.evicted]
+        if beginning.prefix is not None:
+            outputs.append(CopyKv(beginning.prefix.kv_id, kv_id, beginning.prefix.length))
+        session = VerifierSession(
+            opening,
+            owner=owner,
+            kv_id=kv_id,
+            num_slots=self.room.pool.held_by(kv_id),
+            num_cached=beginning.num_cached,
+        )
+        self.sessions[opening.session_id] = session
+        self._growth[opening.session_id] = []
+        return session, outputs
+
+    def _make_room(self, round_id: int) -> list[Output]:
+        """See to it that every session has slots for its next round."""
+        made: RoomMade = self.room.make(list(self.sessions.values()), round_id=round_id)
+        outputs: list[Output] = [ReleaseKv(each) for each in made.evicted]
+        for session in made.undrafted:
+            if session.is_drafted:
+                close = Close(session.opening.session_id, session.opening.epoch)
+                outputs.append(ToDrafter(close, _only_drafter(session)))
+            for drafter_id in list(session.drafters):
+                session.drafter_left(drafter_id)
+        for session in made.offered:
+            outputs += self._offer(session)
+        for session in made.preempted:
+            session_id, epoch = session.opening.session_id, session.opening.epoch
+            outputs += self._forget(session)
+            words = "older sessions need its KV slots"
+            refusal = Refused(session_id, epoch, Preempted.__name__, words)
+            outputs.append(ToCoordinator(session.owner, refusal))
+        return outputs
+
+    def _offer(self, session: VerifierSession) -> list[Output]:
+        """Let all drafters draft for a session, as its text stands."""
+        if not self.drafters or session.opening.mode is Mode.AR:
+            return []
+        drafters = self.drafters if session.opening.params.is_coupled else self._one_drafter()
+        for drafter_id in drafters:
+            session.drafter_joined(drafter_id)
+        return [ToDrafter(self._opening_as_it_stands(session), _only_drafter(session))]
 
     def _makes_sense(self, expansion: Expansion, opening: Open) -> bool:
         """Whether a drafter's tokens are in the vocabulary and its estimates are probabilities."""
@@ -441,28 +509,25 @@ class Verifier:
                 f"token id {bad[0]} is outside the vocabulary of {self.limits.vocab_size}"
             )
         check_something_is_left(opening.params, vocab_size=self.limits.vocab_size)
-        self._check_room(opening, standing)
+
+    def _remember_epoch(self, opening: Open) -> None:
         self._epochs.pop(opening.session_id, None)
         self._epochs[opening.session_id] = opening.epoch
         if len(self._epochs) > _EPOCHS_REMEMBERED:
             self._epochs.pop(next(iter(self._epochs)))
 
-    def _check_room(self, opening: Open, standing: VerifierSession | None) -> None:
-        if standing is None and len(self.sessions) >= self.limits.max_sessions:
-            raise NoCapacity(f"all {self.limits.max_sessions} places for a session are taken")
-        held = self.num_reserved_slots - (standing.slots.capacity if standing else 0)
-        wanted = opening.max_len + self._tree_slots
-        if held + wanted > self.limits.kv_slots:
-            raise NoCapacity(
-                f"the session needs {wanted} KV slots and {self.limits.kv_slots - held} are free"
-            )
-
     def _drop(self, session_id: SessionId) -> list[Output]:
-        session = self.sessions.pop(session_id, None)
+        session = self.sessions.get(session_id)
         if session is None:
             return []
-        del self._growth[session_id]
-        outputs: list[Output] = [ReleaseKv(session.kv_id), SessionOver(session_id)]
+        outputs: list[Output] = [ReleaseKv(each) for each in self.room.leave(session)]
+        return outputs + self._forget(session)
+
+    def _forget(self, session: VerifierSession) -> list[Output]:
+        """A session that holds no KV any more is gone."""
+        session_id = session.opening.session_id
+        del self.sessions[session_id], self._growth[session_id]
+        outputs: list[Output] = [SessionOver(session_id)]
         if self.drafters and session.opening.mode is not Mode.AR:
             close = Close(session_id, session.opening.epoch)
             outputs.append(ToDrafter(close, _only_drafter(session)))
@@ -575,9 +640,11 @@ class Verifier:
         """Pack the trees and, in what is left of the row budget, prefill chunks."""
         shares = [Share(each, each.tree_rows(plan.tree), plan) for each, plan in planned]
         room = self.limits.max_rows - sum(len(share.rows.token_ids) for share in shares)
-        for session in running:
-            if session.is_prefilling and room > 0:
-                rows = session.prefill_rows(room)
+        prefilling = [each for each in running if each.is_prefilling]
+        prefilling.sort(key=lambda each: each.committed_len - each.kv_len)
+        for index, session in enumerate(prefilling):  # what short texts leave, long ones take
+            if room > 0:
+                rows = session.prefill_rows(max(room // (len(prefilling) - index), 1))
                 room -= len(rows.token_ids)
                 shares.append(Share(session, rows, None))
         self.num_rounds += 1
@@ -650,6 +717,7 @@ def _record(
         verified_steps=share.planned.steps,
         tree_depth=share.planned.depth,
         why_plain=_why_plain(share),
+        num_cached=share.session.num_cached,
     )
 
 

@@ -18,6 +18,7 @@ from ssd.core.ids import KvId, PrefixKey, SlotSet
 from ssd.core.keys import extend_key, key_of
 from ssd.core.ledger import LedgerEntry
 from ssd.core.messages import FinishReason, Open
+from ssd.core.mode import Mode
 from ssd.core.read_off import PlannedTree, Soil
 from ssd.core.rounds import Lookup
 from ssd.core.rows import RowGroup
@@ -40,14 +41,19 @@ class Settled:
 class VerifierSession:
     """Owns what is committed; every method leaves `check()` true."""
 
-    def __init__(self, opening: Open, *, owner: str, kv_id: KvId, tree_slots: int) -> None:
+    def __init__(
+        self, opening: Open, *, owner: str, kv_id: KvId, num_slots: int, num_cached: int = 0
+    ) -> None:
+        """`num_cached` tokens of the text have their KV already."""
         self.opening = opening
         self.kv_id = kv_id
         self.owner = owner
         self.token_ids = list(opening.token_ids)
         self.key = key_of(opening.token_ids)
         self.expansions = ExpansionMap(keep_first=not opening.params.is_coupled)
-        self.slots = SlotLedger(opening.max_len + tree_slots)
+        self.slots = SlotLedger(num_slots, num_committed=num_cached)
+        self.num_cached = num_cached
+        self.undrafted_at = 0  # the round since when there is no room for its drafts
         self.drafters: set[str] = set()  # those that should hold the session
         self.missing_at: set[str] = set()  # those of them whose last ledger left it out
         self.is_unheard = False  # waited for in vain; nothing came since
@@ -73,6 +79,10 @@ class VerifierSession:
     def draft_room(self) -> int:
         """How many drafted tokens could still be accepted; the bonus token needs a place too."""
         return self.opening.speculation.depth(self.opening.max_len - self.committed_len - 1)
+
+    @property
+    def may_be_drafted(self) -> bool:
+        return self.opening.mode is not Mode.AR and not self.undrafted_at
 
     @property
     def is_drafted(self) -> bool:
@@ -146,7 +156,7 @@ class VerifierSession:
             cursor=self.key,
             expansions=self.expansions,
             rates=rates,
-            max_nodes=self.opening.speculation.nodes(max_nodes),
+            max_nodes=min(self.opening.speculation.nodes(max_nodes), self.slots.num_free - 1),
             max_depth=self.draft_room,
         )
 
@@ -214,6 +224,8 @@ class VerifierSession:
     def abandon(self, rows: RowGroup) -> None:
         """The rows' forward failed: nothing of it stays."""
         self._settle_slots(rows, (), num_emitted=0)
+        if rows.moves:  # made or not: nobody knows, so that part of the text is run again
+            self.slots.forget_from(min(target for _, target in rows.moves))
 
     def _settle_slots(self, rows: RowGroup, path: Sequence[int], *, num_emitted: int) -> None:
         """Keep the KV of the root and of accepted nodes that precede the newest token."""

@@ -72,8 +72,13 @@ class SessionKv:
 
     @property
     def num_bytes(self) -> int:
-        """Of all room, used or not."""
-        return sum(stack.nbytes for stack in self._stacks)
+        """What it takes of the memory: where unused room is free, the slots that were used."""
+        slot_bytes = sum(shape.slot_bytes for shape in self._shapes)
+        return slot_bytes * (self._num_used if self._is_on_demand else self.capacity)
+
+    @property
+    def _is_on_demand(self) -> bool:
+        return all(takes_pages_on_demand(shape.device) for shape in self._shapes)
 
     def reserve(self, num_slots: int) -> None:
         """Make room for `num_slots` slots in whole blocks.
@@ -82,7 +87,7 @@ class SessionKv:
         """
         if num_slots <= self.capacity:
             return
-        if all(takes_pages_on_demand(shape.device) for shape in self._shapes):
+        if self._is_on_demand:
             num_slots = max(num_slots, 2 * self.capacity)
         capacity = _round_up(num_slots, self._block_slots)
         positions = np.zeros(capacity, dtype=np.int64)
@@ -190,6 +195,7 @@ class KvStore:
 
     def release(self, kv_id: KvId) -> None:
         """Free the text's KV; unknown ones are ignored."""
+        self._known_shapes()
         self._texts.pop(kv_id, None)
 
     def _known_shapes(self) -> tuple[PlaneShape, ...]:

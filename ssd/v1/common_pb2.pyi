@@ -153,7 +153,7 @@ class Logprobs(_message.Message):
     def __init__(self, logprobs: _Optional[_Iterable[float]] = ..., num_top: _Optional[_Iterable[int]] = ..., top_token_ids: _Optional[_Iterable[int]] = ..., top_logprobs: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("session_id", "epoch", "token_ids", "prompt_len", "max_len", "sampling", "stop_token_ids", "mode", "speculation", "logprobs", "traceparent")
+    __slots__ = ("session_id", "epoch", "token_ids", "prompt_len", "max_len", "sampling", "stop_token_ids", "mode", "speculation", "logprobs", "traceparent", "cache_salt")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -165,6 +165,7 @@ class Open(_message.Message):
     SPECULATION_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    CACHE_SALT_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     epoch: int
     token_ids: _containers.RepeatedScalarFieldContainer[int]
@@ -176,7 +177,8 @@ class Open(_message.Message):
     speculation: SpeculationLimits
     logprobs: LogprobsWanted
     traceparent: str
-    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., prompt_len: _Optional[int] = ..., max_len: _Optional[int] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., mode: _Optional[_Union[Mode, str]] = ..., speculation: _Optional[_Union[SpeculationLimits, _Mapping]] = ..., logprobs: _Optional[_Union[LogprobsWanted, _Mapping]] = ..., traceparent: _Optional[str] = ...) -> None: ...
+    cache_salt: str
+    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., prompt_len: _Optional[int] = ..., max_len: _Optional[int] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., mode: _Optional[_Union[Mode, str]] = ..., speculation: _Optional[_Union[SpeculationLimits, _Mapping]] = ..., logprobs: _Optional[_Union[LogprobsWanted, _Mapping]] = ..., traceparent: _Optional[str] = ..., cache_salt: _Optional[str] = ...) -> None: ...
 
 class Resume(_message.Message):
     __slots__ = ("session_id", "epoch", "have_len")
@@ -197,7 +199,7 @@ class Close(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class RoundRecord(_message.Message):
-    __slots__ = ("round_id", "base_len", "launch_ns", "end_ns", "wait_ns", "num_proposed", "num_accepted", "num_tested", "num_batch_rows", "lookup", "verified_steps", "tree_depth", "why_plain")
+    __slots__ = ("round_id", "base_len", "launch_ns", "end_ns", "wait_ns", "num_proposed", "num_accepted", "num_tested", "num_batch_rows", "lookup", "verified_steps", "tree_depth", "why_plain", "num_cached")
     ROUND_ID_FIELD_NUMBER: _ClassVar[int]
     BASE_LEN_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_NS_FIELD_NUMBER: _ClassVar[int]
@@ -211,6 +213,7 @@ class RoundRecord(_message.Message):
     VERIFIED_STEPS_FIELD_NUMBER: _ClassVar[int]
     TREE_DEPTH_FIELD_NUMBER: _ClassVar[int]
     WHY_PLAIN_FIELD_NUMBER: _ClassVar[int]
+    NUM_CACHED_FIELD_NUMBER: _ClassVar[int]
     round_id: int
     base_len: int
     launch_ns: int
@@ -224,7 +227,8 @@ class RoundRecord(_message.Message):
     verified_steps: _containers.RepeatedScalarFieldContainer[int]
     tree_depth: int
     why_plain: WhyPlain
-    def __init__(self, round_id: _Optional[int] = ..., base_len: _Optional[int] = ..., launch_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., wait_ns: _Optional[int] = ..., num_proposed: _Optional[int] = ..., num_accepted: _Optional[int] = ..., num_tested: _Optional[int] = ..., num_batch_rows: _Optional[int] = ..., lookup: _Optional[_Union[Lookup, str]] = ..., verified_steps: _Optional[_Iterable[int]] = ..., tree_depth: _Optional[int] = ..., why_plain: _Optional[_Union[WhyPlain, str]] = ...) -> None: ...
+    num_cached: int
+    def __init__(self, round_id: _Optional[int] = ..., base_len: _Optional[int] = ..., launch_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., wait_ns: _Optional[int] = ..., num_proposed: _Optional[int] = ..., num_accepted: _Optional[int] = ..., num_tested: _Optional[int] = ..., num_batch_rows: _Optional[int] = ..., lookup: _Optional[_Union[Lookup, str]] = ..., verified_steps: _Optional[_Iterable[int]] = ..., tree_depth: _Optional[int] = ..., why_plain: _Optional[_Union[WhyPlain, str]] = ..., num_cached: _Optional[int] = ...) -> None: ...
 
 class GrowthSpans(_message.Message):
     __slots__ = ("steps", "base_lens", "start_ns", "end_ns", "num_rows")

@@ -95,6 +95,7 @@ def encode_open(opening: Open) -> common_pb2.Open:
         speculation=encode_limits(opening.speculation),
         logprobs=encode_wanted(opening.logprobs),
         traceparent=opening.traceparent,
+        cache_salt=opening.cache_salt,
     )
 
 
@@ -117,6 +118,7 @@ def decode_open(message: common_pb2.Open) -> Open:
         speculation=limits,
         logprobs=decode_wanted(message.logprobs),
         traceparent=message.traceparent,
+        cache_salt=message.cache_salt if message.HasField("cache_salt") else None,
     )
 
 
@@ -187,6 +189,7 @@ def encode_round(record: RoundRecord) -> common_pb2.RoundRecord:
         verified_steps=record.verified_steps,
         why_plain=WHYS_PLAIN[record.why_plain] if record.why_plain is not None else None,
         tree_depth=record.tree_depth,
+        num_cached=record.num_cached,
     )
 
 
@@ -208,6 +211,7 @@ def decode_round(message: common_pb2.RoundRecord) -> RoundRecord:
         verified_steps=tuple(message.verified_steps),
         why_plain=_WHYS_PLAIN_BACK.get(message.why_plain),
         tree_depth=message.tree_depth,
+        num_cached=message.num_cached,
     )
 
 

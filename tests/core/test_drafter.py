@@ -7,8 +7,10 @@ import pytest
 
 from ssd.core.drafter import (
     Candidates,
+    CopyDraftKv,
     Drafter,
     DrafterLimits,
+    DraftOver,
     Output,
     ReleaseDraftKv,
     Step,
@@ -30,6 +32,7 @@ SD_DEPTH = 4
 LIMITS = DrafterLimits(
     context_len=64,
     kv_slots=1000,
+    kv_block=1,
     growth=GrowthLimits(
         num_candidates=2, frontier=4, max_depth=4, min_reach=1e-6, max_nodes=20, push_reach=1.0
     ),
@@ -57,8 +60,17 @@ class Bench:
         epoch: int = 1,
         max_len: int = 60,
         mode: Mode = Mode.SSD,
+        salt: str | None = None,
     ) -> None:
-        opening = Open(SessionId(session), Epoch(epoch), tuple(text), len(text), max_len, mode=mode)
+        opening = Open(
+            SessionId(session),
+            Epoch(epoch),
+            tuple(text),
+            len(text),
+            max_len,
+            mode=mode,
+            cache_salt=salt,
+        )
         self.take(self.core.open(opening, peer=PEER))
 
     def commit(
@@ -79,8 +91,10 @@ class Bench:
             if isinstance(output, ToVerifier):
                 assert output.peer == PEER
                 self.sent.append(output.message)
-            else:
+            elif isinstance(output, ReleaseDraftKv):
                 self.memory.release(output.kv_id)
+            elif isinstance(output, CopyDraftKv):
+                self.memory.copy(output.source, output.target, output.num_slots)
         self.core.check()
 
     def start(self) -> Step | None:
@@ -219,13 +233,14 @@ def test_a_close_of_an_older_epoch_changes_nothing() -> None:
 
 def test_two_verifiers_may_use_one_session_id() -> None:
     core = Drafter(LIMITS)
-    opening = Open(SessionId("a"), Epoch(1), TEXT, 3, 60)
+    opening = Open(SessionId("a"), Epoch(1), TEXT, 3, 60, cache_salt=None)
     core.open(opening, peer="one")
     core.open(opening, peer="two")
     step = core.next_step()
     assert step is not None
     assert len({group.kv_id for group in step.groups}) == 2
-    assert core.peer_lost("one") == [ReleaseDraftKv(step.groups[0].kv_id)]
+    kv_id = step.groups[0].kv_id
+    assert core.peer_lost("one") == [DraftOver(kv_id), ReleaseDraftKv(kv_id)]
     assert [key[0] for key in core.sessions] == ["two"]
 
 

@@ -96,6 +96,33 @@ def test_what_lies_in_the_way_changes_places() -> None:
     assert set(ledger.take_moves()) == {(2, 0), (0, 2)}
 
 
+def test_room_can_change_but_not_below_what_is_taken() -> None:
+    ledger = SlotLedger(4, num_committed=2)
+    for _ in range(2):
+        ledger.take()
+    ledger.drop([3])
+    with pytest.raises(ValueError, match="2 KV slots cannot hold the 3"):
+        ledger.resize(2)
+    ledger.resize(3)
+    assert (ledger.num_free, ledger.high_water) == (0, 3)
+    ledger.resize(9)
+    assert ledger.num_free == 6
+    ledger.check()
+
+
+def test_a_text_can_forget_its_end() -> None:
+    ledger = SlotLedger(8, num_committed=3)
+    slots = [ledger.take() for _ in range(3)]
+    ledger.drop(slots[:1])
+    ledger.commit(slots[2])
+    with pytest.raises(ValueError, match="live"):
+        ledger.forget_from(3)
+    ledger.drop([slots[1]])
+    ledger.forget_from(3)
+    assert (ledger.num_committed, ledger.num_settled, ledger.take_moves()) == (3, 3, ())
+    ledger.check()
+
+
 class Shadow:
     """What should lie where: contents by slot, and a store that follows the moves."""
 

@@ -27,6 +27,7 @@ from ssd.core.mode import Mode
 from ssd.core.price import CostModel
 from ssd.core.rounds import GrowthSpan, Lookup
 from ssd.core.verifier import (
+    CopyKv,
     Idle,
     Output,
     ReleaseKv,
@@ -43,7 +44,7 @@ TEXT = (3, 1, 4)
 VOCAB_SIZE = 12
 MODEL = ScriptedModel(vocab_size=VOCAB_SIZE, seed=5)
 LIMITS = VerifierLimits(
-    vocab_size=VOCAB_SIZE, context_len=64, kv_slots=1000, max_nodes=8, sd_depth=3
+    vocab_size=VOCAB_SIZE, context_len=64, kv_slots=1000, kv_block=1, max_nodes=8, sd_depth=3
 )
 FREE_ROWS = CostModel([(1, 0.01), (9, 0.01)])
 ROUND_S = 0.01
@@ -70,6 +71,7 @@ class Bench:
         max_len: int = 60,
         stops: Sequence[int] = (),
         mode: Mode = Mode.SSD,
+        salt: str | None = None,
     ) -> None:
         opening = Open(
             SessionId(session),
@@ -79,6 +81,7 @@ class Bench:
             max_len,
             stop_token_ids=frozenset(stops),
             mode=mode,
+            cache_salt=salt,
         )
         self.take(self.core.open(opening, owner="coordinator"))
 
@@ -104,6 +107,8 @@ class Bench:
         for output in outputs:
             if isinstance(output, ReleaseKv):
                 self.memory.release(output.kv_id)
+            elif isinstance(output, CopyKv):
+                self.memory.copy(output.source, output.target, output.num_slots)
             elif isinstance(output, ToDrafter):
                 self.drafted.append(output)
             elif isinstance(output, ToCoordinator):

@@ -54,11 +54,11 @@ def test_layers_may_differ_in_shape() -> None:
     assert _write(store, [0], text=KvId("b"), layer=1, dim=5).values.shape == (2, 4, 5)
 
 
-def test_bytes_are_those_of_the_tensors() -> None:
+def test_bytes_are_those_of_the_slots_that_were_used() -> None:
     store = KvStore(block_slots=4)
     assert store.slot_bytes == 0
-    _write(store, [0])
-    assert store.num_bytes == 2 * (2 * 4 * 3) * 4
+    _write(store, [0, 1, 2])
+    assert store.num_bytes == 3 * store.slot_bytes
     assert store.slot_bytes == 2 * (2 * 3) * 4
 
 

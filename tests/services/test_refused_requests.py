@@ -185,11 +185,11 @@ async def test_a_full_queue_is_resource_exhausted_and_a_waiting_request_gets_its
 async def test_a_request_that_a_verifier_has_no_room_for_is_resource_exhausted(
     cluster: Cluster, script: ScriptedModel, table_target: LoadedModel
 ) -> None:
-    await cluster.coordinate(verifier={"kv_slots": 100})
+    await cluster.coordinate(verifier={"kv_slots": 128})
     await cluster.verify(table_target)
     code, details = await refusal_of(cluster.generate(PROMPT, max_tokens=200))
     assert code is grpc.StatusCode.INVALID_ARGUMENT  # it never fits
-    assert "do not fit a context of 91" in details
+    assert "do not fit a context of 119" in details
     together = [cluster.generate(PROMPT, temperature=0.0, max_tokens=50) for _ in range(8)]
     answers = await asyncio.gather(*together, return_exceptions=True)
     refusals = [each for each in answers if isinstance(each, grpc.aio.AioRpcError)]

@@ -101,7 +101,8 @@ def _random_verifier_limits(rng: Random) -> VerifierLimits:
     return VerifierLimits(
         vocab_size=VOCAB_SIZE,
         context_len=CONTEXT_LEN,
-        kv_slots=rng.choice((1000, 1000, 100)),
+        kv_slots=rng.choice((1000, 1000, 100, 76)),
+        kv_block=rng.choice((1, 4, 16)),
         max_nodes=rng.choice((8, 8, 3, 1)),
         max_rows=rng.choice((256, 16, 8)),
         sd_depth=SD_DEPTH,
@@ -122,8 +123,10 @@ def _random_drafter_limits(rng: Random) -> DrafterLimits:
     )
     return DrafterLimits(
         context_len=rng.choice((CONTEXT_LEN, CONTEXT_LEN, 12)),
-        kv_slots=rng.choice((2000, 2000, 200)),
+        kv_slots=rng.choice((2000, 2000, 200, 48)),
+        kv_block=rng.choice((1, 4, 16)),
         growth=growth,
         chain=chain_limits(SD_DEPTH),
         max_rows=rng.choice((256, 8, 2, 1)),
+        prefill_rows=rng.choice((64, 4, 1)),
     )

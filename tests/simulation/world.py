@@ -9,12 +9,19 @@ from functools import partial
 from random import Random
 
 from ssd.core.client_session import Admission, ClientSession, Reconciled
-from ssd.core.drafter import Drafter, DrafterLimits, Step, ToVerifier
+from ssd.core.drafter import (
+    CopyDraftKv,
+    Drafter,
+    DrafterLimits,
+    ReleaseDraftKv,
+    Step,
+    ToVerifier,
+)
 from ssd.core.drafter import Output as DrafterOutput
 from ssd.core.ids import SessionId
 from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused
 from ssd.core.price import CostModel
-from ssd.core.verifier import Idle, ReleaseKv, Round, ToCoordinator, ToDrafter, Verifier
+from ssd.core.verifier import CopyKv, Idle, ReleaseKv, Round, ToCoordinator, ToDrafter, Verifier
 from ssd.core.verifier import Output as VerifierOutput
 from tests.models.scripted_model import DraftModel
 from tests.models.slot_memory import SlotMemory
@@ -55,16 +62,14 @@ class World:
             if self.scenario.crash and self.faults.strikes(self.scenario.crash):
                 self.lose(self.rng.choice(LOSSES))
         self.coordinator.check_texts()
-        assert self.verifier.core.num_reserved_slots == 0, "the verifier still holds KV"
-        assert not self.verifier.memory.kv_ids, "the verifier's runner still holds KV"
+        self.verifier.check_free()
         is_reliable = self.scenario.to_drafter.is_reliable
         for drafter in self.drafters.values():
             if (
                 not is_reliable
             ):  # the close may have been lost; the session goes with the stream then
                 drafter.handle(drafter.core.peer_lost(VERIFIER))
-            assert drafter.core.num_reserved_slots == 0, "a drafter still holds KV"
-            assert not drafter.memory.kv_ids, "a drafter's runner still holds KV"
+            drafter.check_free()
 
     def check(self) -> None:
         if not self.verifier.is_busy:
@@ -155,7 +160,7 @@ class CoordinatorProcess:
         if self._is_over(session):
             return
         if isinstance(message, Refused):
-            assert message.kind == "NoCapacity", f"refused: {message}"
+            assert message.kind in ("NoCapacity", "Preempted"), f"refused: {message}"
             if message.epoch == session.epoch:
                 self._world.loop.after(0.1, lambda: self._open_if_still(session, message.epoch))
             return
@@ -284,12 +289,23 @@ class VerifierProcess:
         for output in outputs:
             if isinstance(output, ReleaseKv):
                 self.memory.release(output.kv_id)
+            elif isinstance(output, CopyKv):
+                self.memory.copy(output.source, output.target, output.num_slots)
             elif isinstance(output, ToDrafter):
                 for name, (drafter, channel) in self._streams.items():
                     if output.drafter_id in (None, name):
                         drafter.accept(output.message, channel)
             elif isinstance(output, ToCoordinator):
                 self._tell_coordinator(output)
+
+    def check_free(self) -> None:
+        """Nothing is held, and what is cached is all that the runner has; then not even that."""
+        pool = self.core.room.pool
+        assert pool.num_held == 0, "the verifier still holds KV"
+        for kv_id in pool.drop_cached():
+            self.memory.release(kv_id)
+        assert pool.num_free == pool.num_slots
+        assert not self.memory.kv_ids, "the verifier's runner still holds KV"
 
     def _tell_coordinator(self, output: ToCoordinator) -> None:
         assert output.owner == OWNER
@@ -345,10 +361,12 @@ class DrafterProcess:
         self._world = world
         self._model = model
         self._verifier: VerifierProcess | None = None
+        self._num_streams = 0
         self._channel = world.channel(CALM)
 
     def connect(self, verifier: VerifierProcess) -> None:
         self._verifier = verifier
+        self._num_streams += 1
         self._channel = self._world.channel(self._world.scenario.to_verifier)
 
     def disconnect(self) -> None:
@@ -356,10 +374,10 @@ class DrafterProcess:
 
     def accept(self, message: Open | Commit | Close | Rates, channel: Channel) -> None:
         """Put a message on the stream to this drafter."""
-        verifier = self._verifier
+        stream = self._num_streams
 
         def deliver() -> None:
-            if self._verifier is verifier and verifier is not None:
+            if self._verifier is not None and self._num_streams == stream:
                 self._receive(message)
 
         channel.send(deliver)
@@ -368,8 +386,18 @@ class DrafterProcess:
         for output in outputs:
             if isinstance(output, ToVerifier):
                 self._tell_verifier(output)
-            else:
+            elif isinstance(output, ReleaseDraftKv):
                 self.memory.release(output.kv_id)
+            elif isinstance(output, CopyDraftKv):
+                self.memory.copy(output.source, output.target, output.num_slots)
+
+    def check_free(self) -> None:
+        """Nothing is held, and what is cached is all that the runner has; then not even that."""
+        assert self.core.num_reserved_slots == 0, "a drafter still holds KV"
+        for kv_id in self.core.pool.drop_cached():
+            self.memory.release(kv_id)
+        assert self.core.pool.num_free == self.core.pool.num_slots
+        assert not self.memory.kv_ids, "a drafter's runner still holds KV"
 
     def _receive(self, message: Open | Commit | Close | Rates) -> None:
         self._world.note(f"{self.name}: {_brief(message)}")
@@ -385,10 +413,11 @@ class DrafterProcess:
 
     def _tell_verifier(self, output: ToVerifier) -> None:
         assert output.peer == VERIFIER
-        verifier = self._verifier
+        verifier, stream = self._verifier, self._num_streams
 
         def deliver() -> None:
-            if self._verifier is verifier and verifier is not None and verifier.is_alive:
+            is_connected = self._verifier is verifier and self._num_streams == stream
+            if is_connected and verifier is not None and verifier.is_alive:
                 verifier.receive(output.message, self)
 
         self._channel.send(deliver)

@@ -75,6 +75,7 @@ openings = st.builds(
         output_top=st.none() | st.integers(0, MAX_TOP),
         prompt_top=st.none() | st.integers(0, MAX_TOP),
     ),
+    cache_salt=st.none() | st.text(max_size=20),
 )
 any_logprob = st.floats(max_value=0.0, allow_nan=False)
 logprob_lists = st.lists(
@@ -100,6 +101,7 @@ records = st.builds(
     lookup=st.sampled_from(Lookup),
     verified_steps=st.lists(u64, max_size=5).map(tuple),
     why_plain=st.none() | st.sampled_from(WhyPlain),
+    num_cached=u32,
 )
 spans = st.lists(st.builds(GrowthSpan, u64, u32, u64, u64, u32), max_size=4).map(tuple)
 commits = st.builds(
