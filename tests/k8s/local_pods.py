@@ -3,7 +3,8 @@
 What differs, because all share one network and one file system, and nothing else does:
 
 - a port is a free one, and a name of a Service is 127.0.0.1: in arguments, settings and probes;
-- /etc/ssd/ssd.yaml lies in a folder of ours, `python` and `ssd` are those that run the tests;
+- /etc/ssd/ssd.yaml and /var/lib/ssd lie in a folder of ours, `python` and `ssd` are those that
+  run the tests;
 - the operator's part is played here: `ray start` from rayStartParams, labels and limits, the
   token, and the kubelet's: probes.
 """
@@ -169,7 +170,9 @@ class LocalPods:
 
     def _local_settings(self, config: str) -> str:
         settings = yaml.safe_load(
-            _COORDINATOR.sub(lambda _: self.address("coordinator", 50050), config)
+            _COORDINATOR.sub(lambda _: self.address("coordinator", 50050), config).replace(
+                "/var/lib/ssd", str(self.folder)
+            )
         )
         for section in settings.values():
             for key, value in section.items():

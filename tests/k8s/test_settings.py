@@ -176,6 +176,31 @@ def test_the_coordinator_listens_where_its_pod_says(
     assert config.coordinator.host == config.metrics.host == "0.0.0.0"
 
 
+def test_the_journal_lies_on_a_volume_of_the_replica(
+    documents: tuple[Document, ...], tmp_path: Path
+) -> None:
+    pod, process = of_component(documents, "coordinator")
+    journal = loaded(process, tmp_path).config.coordinator.journal
+    (claim,) = pod.owner["spec"]["volumeClaimTemplates"]
+    (container,) = pod.spec["containers"]
+    (folder,) = (
+        mount["mountPath"]
+        for mount in container["volumeMounts"]
+        if mount["name"] == claim["metadata"]["name"]
+    )
+    assert journal is not None
+    assert Path(folder) in Path(journal).parents
+
+
+def test_several_coordinators_know_one_another(
+    documents: tuple[Document, ...], tmp_path: Path
+) -> None:
+    _, process = of_component(documents, "coordinator")
+    num_peers = len(loaded(process, tmp_path).config.coordinator.peers)
+    replicas = named(documents, "StatefulSet", "ssd-coordinator")["spec"]["replicas"]
+    assert num_peers == (replicas if replicas > 1 else 0)
+
+
 def test_the_workers_listen_where_their_pods_say(
     documents: tuple[Document, ...], tmp_path: Path
 ) -> None:
