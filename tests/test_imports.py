@@ -34,6 +34,7 @@ INNER: Mapping[str, tuple[str, ...]] = {
     "ssd.telemetry": ("ssd.core",),
     "ssd.report": ("ssd.client", "ssd.core"),
     "ssd.bench": ("ssd.engine", "ssd.sampling", "ssd.core"),
+    "ssd.simulate": ("ssd.core",),
     "ssd.worker": (
         *("ssd.engine", "ssd.sampling", "ssd.tokenizer", "ssd.wire", "ssd.v1"),
         *("ssd.config", "ssd.telemetry", "ssd.core"),
@@ -42,7 +43,16 @@ INNER: Mapping[str, tuple[str, ...]] = {
 """What each shared package may import of ours besides itself."""
 
 WITHOUT_TORCH = (
-    *("ssd.core", "ssd.wire", "ssd.v1", "ssd.cluster", "ssd.cli", "ssd.client", "ssd.config"),
+    *(
+        "ssd.core",
+        "ssd.simulate",
+        "ssd.wire",
+        "ssd.v1",
+        "ssd.cluster",
+        "ssd.cli",
+        "ssd.client",
+        "ssd.config",
+    ),
     *("ssd.tokenizer", "ssd.telemetry", "coordinator"),
 )
 

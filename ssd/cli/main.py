@@ -2,7 +2,20 @@
 
 import typer
 
-from ssd.cli import bench, config, demo, down, drain, generate, place, serve, status, top, trace
+from ssd.cli import (
+    bench,
+    config,
+    demo,
+    down,
+    drain,
+    generate,
+    place,
+    serve,
+    simulate,
+    status,
+    top,
+    trace,
+)
 
 app = typer.Typer(
     help="A service for speculative speculative decoding: a drafter guesses ahead on one device "
@@ -16,6 +29,7 @@ app.command("status")(status.status)
 app.command("demo")(demo.demo)
 app.command("trace")(trace.trace)
 app.command("top")(top.top)
+app.command("simulate")(simulate.simulate)
 app.command("place")(place.place)
 app.command("down")(down.down)
 app.add_typer(bench.app, name="bench")
