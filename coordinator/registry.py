@@ -121,6 +121,13 @@ class Registry:
         """Every registered worker and whether it is of use."""
         return [self._status(entry.worker) for entry in self._entries.values()]
 
+    async def records_of(self, session_id: str, *, with_tokens: bool) -> list[bytes]:
+        """The flight records of a session, of all verifiers that answer."""
+        asked = [
+            link.records_of(session_id, with_tokens=with_tokens) for link in self.links.values()
+        ]
+        return [record for records in await asyncio.gather(*asked) for record in records]
+
     async def _apply(self) -> None:
         """Bring the links in line with the entries."""
         verifiers = {
@@ -163,11 +170,14 @@ class Registry:
         link = self.links.get(worker.name)
         if link is not None:
             reason = link.reason or ("draining" if link.is_draining else "")
+            sample = link.stream.best_clock_sample
             return registry_pb2.WorkerStatus(
                 worker=worker,
                 is_up=link.is_attached and not link.is_draining,
                 reason=reason,
                 num_steps=link.stream.peer_steps,
+                round_trip_ns=0 if sample is None else sample.round_trip_ns,
+                clock_offset_ns=0 if sample is None else sample.offset_ns,
             )
         reason = self._why_unused(worker)
         return registry_pb2.WorkerStatus(worker=worker, is_up=not reason, reason=reason)

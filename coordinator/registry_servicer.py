@@ -1,6 +1,9 @@
 """`RegistryService`: decode, call, encode."""
 
+import time
 from typing import Any
+
+import grpc
 
 from coordinator.registry import LEASE_S, Registry
 from coordinator.session_table import SessionTable
@@ -46,6 +49,7 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
             workers=self._registry.statuses(),
             sessions=sessions,
             metrics_address=self._registry.metrics_address,
+            unix_ns=time.time_ns(),
             moves=[
                 registry_pb2.MoveCount(reason=reason.value, count=count)
                 for reason, count in self._table.moves.items()
@@ -60,3 +64,14 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
         except SsdError as error:
             await context.abort(status_code(error), str(error))
         return registry_pb2.DrainResponse(num_staying=num_staying)
+
+    async def DumpSession(  # noqa: N802 (the name is the protocol's)
+        self, request: registry_pb2.DumpSessionRequest, context: Any
+    ) -> registry_pb2.DumpSessionResponse:
+        records = await self._registry.records_of(
+            request.session_id, with_tokens=request.with_tokens
+        )
+        if not records:
+            words = f"no verifier keeps a record of session {request.session_id}"
+            await context.abort(grpc.StatusCode.NOT_FOUND, words)
+        return registry_pb2.DumpSessionResponse(records=records)

@@ -15,6 +15,7 @@ from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Commit, Finished, Open, Refused, Resume
 from ssd.v1 import common_pb2, registry_pb2, verifier_pb2, verifier_pb2_grpc
 from ssd.wire.channels import open_channel
+from ssd.wire.checksums import CheckedChannel
 from ssd.wire.dialed_stream import DialedStream, StreamKind, StreamTimeouts
 from ssd.wire.envelopes import (
     AssignDrafters,
@@ -28,8 +29,11 @@ from ssd.wire.hello import PROTOCOL_VERSION, Capabilities
 _BOUND = 65_536  # orders that may wait for one verifier
 _RETRY_S = 0.5
 _TOKENIZER_TIMEOUT_S = 10.0
+_DUMP_TIMEOUT_S = 5.0
 _KIND: StreamKind[VerifierOrder, VerifierReport] = StreamKind(
-    open_call=lambda channel: verifier_pb2_grpc.VerifierServiceStub(channel).Serve(),
+    open_call=lambda channel: verifier_pb2_grpc.VerifierServiceStub(
+        CheckedChannel(channel)
+    ).Serve(),
     encode=encode_verifier_orders,
     decode=decode_verifier_report,
     bound=_BOUND,
@@ -113,6 +117,19 @@ class VerifierLink:
             log.warning("verifier lost", verifier=self.name, reason=reason)
         self.reason = reason
         self._table.remove_seat(self)
+
+    async def records_of(self, session_id: str, *, with_tokens: bool) -> list[bytes]:
+        """The flight records that this verifier keeps of a session; none if it does not answer."""
+        request = verifier_pb2.GetFlightRecordsRequest(
+            session_id=session_id, with_tokens=with_tokens
+        )
+        async with open_channel(self.worker.address) as channel:
+            stub = verifier_pb2_grpc.VerifierServiceStub(channel)
+            try:
+                answer = await stub.GetFlightRecords(request, timeout=_DUMP_TIMEOUT_S)
+            except grpc.aio.AioRpcError:
+                return []
+            return list(answer.records)
 
     async def _run(self) -> None:
         self.model = ServedModel(_NOBODY, await self._codec())

@@ -234,6 +234,15 @@ class Client:
         except grpc.RpcError as error:
             raise error_of_call(error) from error
 
+    def dump(self, session_id: str, *, with_tokens: bool = False) -> tuple[bytes, ...]:
+        """The flight records of a session; raises UnknownSession when none are kept."""
+        request = registry_pb2.DumpSessionRequest(session_id=session_id, with_tokens=with_tokens)
+        try:
+            answer = self._registry.DumpSession(request, timeout=_SHORT_CALL_S)
+        except grpc.RpcError as error:
+            raise error_of_call(error) from error
+        return tuple(answer.records)
+
     def status(self) -> registry_pb2.GetStatusResponse:
         """Which workers and sessions there are; raises errors.Unavailable without a server."""
         try:

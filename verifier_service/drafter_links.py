@@ -12,6 +12,7 @@ from ssd.core.messages import Grow, Need, Refused
 from ssd.core.peer_clock import offset_of, on_our_clock
 from ssd.core.verifier import Output, ToDrafter
 from ssd.v1 import drafter_pb2_grpc
+from ssd.wire.checksums import CheckedChannel
 from ssd.wire.dialed_stream import DialedStream, StreamKind, StreamTimeouts
 from ssd.wire.envelopes import (
     DrafterOrder,
@@ -24,7 +25,9 @@ from verifier_service.machine import VerifierMachine
 
 _BOUND = 4096  # orders that may wait for a drafter before it is let go
 _KIND: StreamKind[DrafterOrder, DrafterReport] = StreamKind(
-    open_call=lambda channel: drafter_pb2_grpc.DrafterServiceStub(channel).Speculate(),
+    open_call=lambda channel: drafter_pb2_grpc.DrafterServiceStub(
+        CheckedChannel(channel)
+    ).Speculate(),
     encode=encode_drafter_orders,
     decode=decode_drafter_report,
     bound=_BOUND,

@@ -2,11 +2,17 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 
 import grpc.aio
+import structlog
 
 from ssd.config import SsdConfig
-from ssd.core.verifier import Output, Verifier, VerifierLimits
+from ssd.core.errors import Poisoned
+from ssd.core.ids import SessionId
+from ssd.core.messages import Refused
+from ssd.core.recorded_verifier import RecordedVerifier
+from ssd.core.verifier import Output, ToCoordinator, VerifierLimits
 from ssd.engine.engine_thread import EngineThread, run_like_engine
 from ssd.engine.loading import LoadedModel
 from ssd.telemetry.tracing import Tracing
@@ -14,6 +20,7 @@ from ssd.telemetry.verifier_metrics import VerifierFacts
 from ssd.telemetry.worker_metrics import WorkerFacts
 from ssd.v1 import verifier_pb2_grpc
 from ssd.wire.dialed_stream import StreamTimeouts
+from ssd.wire.flight_file import flight_dir, write_records
 from ssd.wire.hello import Capabilities
 from ssd.worker.facts import memory_of, read_from_outside
 from ssd.worker.host import exit_when_engine_dies
@@ -28,6 +35,7 @@ from verifier_service.telemetry import make_telemetry
 
 _CPU_SHARE = 0.4
 _SLOW_ROUNDS = 5.0
+log = structlog.get_logger()
 
 
 class VerifierService:
@@ -45,9 +53,10 @@ class VerifierService:
         cost = run_like_engine(
             lambda: measured_cost(target), core=core, num_threads=config.verifier.threads
         )
-        self.machine = VerifierMachine(
-            Verifier(_limits(config, target), cost), target.runner, device=target.device
-        )
+        verifier = RecordedVerifier(_limits(config, target), cost)
+        self.flights = verifier.flights
+        self._logging = config.logging
+        self.machine = VerifierMachine(verifier, target.runner, device=target.device)
         self.servicer = VerifierServicer(
             self.machine, me, tokenizer_json(target), lease_s=config.timeouts.lease_s
         )
@@ -55,8 +64,8 @@ class VerifierService:
         self.engine: EngineThread[Output] = EngineThread(
             "verifier-engine",
             self.machine,
-            deliver=self.servicer.deliver,
-            died=exit_when_engine_dies,
+            deliver=self._deliver,
+            died=self._died,
             core=core,
             num_threads=config.verifier.threads,
         )
@@ -64,6 +73,7 @@ class VerifierService:
             self.machine, self.engine.post, me=me, timeouts=_stream_timeouts(config)
         )
         self.servicer.engine, self.servicer.links = self.engine, self._links
+        self.servicer.flights = self.flights
         facts = VerifierFacts(
             worker=lambda: self._facts(target),
             now_ns=time.monotonic_ns,
@@ -82,6 +92,29 @@ class VerifierService:
     @property
     def has_sessions(self) -> bool:
         return self.machine.core.has_work
+
+    def _deliver(self, outputs: list[Output]) -> None:
+        """On the engine's thread: pass outputs on; who made the engine fail leaves its record."""
+        for output in outputs:
+            if not (isinstance(output, ToCoordinator) and isinstance(output.message, Refused)):
+                continue
+            if output.message.kind == Poisoned.__name__:
+                self._leave_records([output.message.session_id], output.message.message)
+        self.servicer.deliver(outputs)
+
+    def _died(self, error: BaseException) -> None:
+        """On the engine's thread: leave behind what may explain it."""
+        self._leave_records(self.flights.running_ids, f"{type(error).__name__}: {error}")
+        exit_when_engine_dies(error)
+
+    def _leave_records(self, session_ids: Sequence[SessionId], reason: str) -> None:
+        records = [(each, self.flights.record_of(each)) for each in session_ids]
+        folder, with_tokens = flight_dir(self._logging.flight_dir), self._logging.flight_tokens
+        try:
+            written = write_records(folder, records, reason=reason, with_tokens=with_tokens)
+            log.error("flight records", reason=reason, files=[str(each) for each in written])
+        except OSError as error:
+            log.error("no flight records", reason=reason, failure=str(error))
 
     def pulses(self) -> tuple[Pulse, ...]:
         core, engine = self.machine.core, self.engine

@@ -15,9 +15,11 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import grpc
 import structlog
 
 from ssd.core.errors import ProtocolError
+from ssd.core.flight_recorder import FlightRecorder, Segment
 from ssd.core.ids import Epoch, SessionId
 from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Open, Refused, Resume
@@ -36,6 +38,7 @@ from ssd.wire.envelopes import (
     decode_verifier_order,
     encode_verifier_reports,
 )
+from ssd.wire.flight_file import pack
 from ssd.wire.hello import Capabilities, check_version, encode_hello
 from ssd.wire.outbox import Outbox, OutboxOverflow
 from verifier_service.drafter_links import DrafterLinks
@@ -68,6 +71,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         self.engine: EngineThread[Output]
         self.links: DrafterLinks
         self.telemetry: VerifierTelemetry
+        self.flights: FlightRecorder
         self.num_dropped = 0
         self._machine = machine
         self._me = me
@@ -111,6 +115,33 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
             bos_token=self.chat.bos_token,
             eos_token=self.chat.eos_token,
         )
+
+    async def GetFlightRecords(  # noqa: N802 (the name is the protocol's)
+        self, request: verifier_pb2.GetFlightRecordsRequest, context: Any
+    ) -> verifier_pb2.GetFlightRecordsResponse:
+        records = await self._records_of(SessionId(request.session_id))
+        if not records:
+            words = f"no record of a session {request.session_id} is kept here"
+            await context.abort(grpc.StatusCode.NOT_FOUND, words)
+        packed = [
+            pack(request.session_id, each, reason="asked", with_tokens=request.with_tokens)
+            for each in records
+        ]
+        return verifier_pb2.GetFlightRecordsResponse(records=packed)
+
+    async def _records_of(self, session_id: SessionId) -> list[Sequence[Segment]]:
+        """What is kept of a client's session, under whichever coordinators it ran."""
+        answer: asyncio.Future[list[Sequence[Segment]]] = self._loop.create_future()
+        flights = self.flights
+
+        def look() -> list[Output]:
+            names = [each for each in flights.known_ids if each.partition("/")[2] == session_id]
+            found = [flights.record_of(each) for each in names]
+            self._loop.call_soon_threadsafe(answer.set_result, found)
+            return []
+
+        self.engine.post(look)
+        return await answer
 
     def _take_request(self, stream: _Stream, request: verifier_pb2.ServeRequest) -> None:
         for message in request.orders:

@@ -4,10 +4,13 @@ import typer
 
 from ssd.cli import (
     bench,
+    chaos,
     config,
     demo,
+    doctor,
     down,
     drain,
+    dump,
     generate,
     place,
     serve,
@@ -32,6 +35,10 @@ app.command("top")(top.top)
 app.command("simulate")(simulate.simulate)
 app.command("place")(place.place)
 app.command("down")(down.down)
+app.command("doctor")(doctor.doctor)
+app.command("chaos")(chaos.chaos)
+app.command("dump")(dump.dump)
+app.command("replay")(dump.replay)
 app.add_typer(bench.app, name="bench")
 app.command("drain")(drain.drain)
 app.add_typer(config.app, name="config")

@@ -38,6 +38,7 @@ class Launcher:
         self._run_dir = run_dir
         self._children: list[Child] = []
         self._grace_s: dict[int, float] = {}  # by process id
+        self._commands: dict[str, tuple[str, ...]] = {}  # by name
         self._ray: LocalRay | None = None
         self._has_workers = False
         self._handlers: dict[signal.Signals, Any] = {}
@@ -91,7 +92,19 @@ class Launcher:
         child = start_child(name, command)
         self._children.append(child)
         self._grace_s[child.pid] = grace_s
+        self._commands[name] = tuple(command)
         return child
+
+    def child_named(self, name: str) -> Child:
+        """The newest child that was started under a name."""
+        return next(child for child in reversed(self._children) if child.name == name)
+
+    def start_again(self, name: str) -> None:
+        """Start a child anew if it has ended; nothing else does that."""
+        ended = self.child_named(name)
+        if ended.exit_code is not None:
+            self._children.remove(ended)
+            self.start_child(name, self._commands[name], grace_s=self._grace_s[ended.pid])
 
     def wait(self) -> int:
         """Return the exit code of the first child that ends.

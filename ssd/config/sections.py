@@ -292,6 +292,10 @@ class MetricsSection(Section):
 class LoggingSection(Section):
     """What is logged."""
 
+    flight_dir: Text | None = None
+    """Folder for the flight records of a worker that breaks; null: one in the temporary folder."""
+    flight_tokens: bool = False
+    """Write token ids into those records, so that they can be replayed in full."""
     level: Literal["debug", "info", "warning", "error"] = "info"
     """Lowest level that is logged."""
     format: Literal["console", "json"] = "console"

@@ -6,6 +6,7 @@ duplicates merge, and order does not matter. (The SSD paper's cache, arXiv 2603.
 the same tree keyed by outcomes.)
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ssd.core.ids import PrefixKey
@@ -75,6 +76,10 @@ class ExpansionMap:
 
     def __len__(self) -> int:
         return len(self._by_key)
+
+    def __iter__(self) -> Iterator[Expansion]:
+        """Oldest first."""
+        return iter(self._by_key.values())
 
     def get(self, key: PrefixKey) -> Expansion | None:
         return self._by_key.get(key)

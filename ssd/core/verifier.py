@@ -179,7 +179,11 @@ class Verifier:
     # ── events ────────────────────────────────────────────────────────────────────────────────
 
     def open(self, opening: Open, *, owner: str) -> list[Output]:
-        """Start or restart a session; an epoch that is not newer is refused."""
+        """Start or restart a session; an epoch that is not newer is refused, a repeat ignored."""
+        standing = self.sessions.get(opening.session_id)
+        if standing is not None and (standing.opening, standing.owner) == (opening, owner):
+            self.num_stale += 1
+            return []
         outputs: list[Output] = []
         try:
             self._check_opening(opening)
@@ -266,7 +270,8 @@ class Verifier:
         ]
 
     def drafter_ledger(self, ledger: Ledger, *, drafter_id: str) -> list[Output]:
-        """Open anew what a drafter should hold and does not: an order to it was lost.
+        """Open anew what a drafter should hold and does not, close what it should not: an order to
+        it was lost.
 
         An opening may still be on its way when a ledger is made, so the first that leaves a session
         out proves nothing; the second does, or costs a little speed.
@@ -284,7 +289,11 @@ class Verifier:
                 outputs.append(ToDrafter(self._opening_as_it_stands(session), drafter_id))
             else:
                 session.missing_at.add(drafter_id)
-        return outputs
+        return outputs + [
+            ToDrafter(Close(session_id, epoch), drafter_id)
+            for session_id, epoch in held
+            if session_id not in self.sessions
+        ]
 
     def ledger(self, owner: str) -> tuple[LedgerEntry, ...]:
         """What is held for one coordinator."""

@@ -8,10 +8,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class SpeculateRequest(_message.Message):
-    __slots__ = ("orders",)
+    __slots__ = ("orders", "checksum")
     ORDERS_FIELD_NUMBER: _ClassVar[int]
+    CHECKSUM_FIELD_NUMBER: _ClassVar[int]
     orders: _containers.RepeatedCompositeFieldContainer[DrafterOrder]
-    def __init__(self, orders: _Optional[_Iterable[_Union[DrafterOrder, _Mapping]]] = ...) -> None: ...
+    checksum: int
+    def __init__(self, orders: _Optional[_Iterable[_Union[DrafterOrder, _Mapping]]] = ..., checksum: _Optional[int] = ...) -> None: ...
 
 class DrafterOrder(_message.Message):
     __slots__ = ("hello", "open", "commit", "close", "rates", "ping")
@@ -40,10 +42,12 @@ class Rates(_message.Message):
     def __init__(self, tests: _Optional[_Iterable[float]] = ..., matches: _Optional[_Iterable[float]] = ..., rule: _Optional[_Union[_common_pb2.Rule, str]] = ...) -> None: ...
 
 class SpeculateResponse(_message.Message):
-    __slots__ = ("reports",)
+    __slots__ = ("reports", "checksum")
     REPORTS_FIELD_NUMBER: _ClassVar[int]
+    CHECKSUM_FIELD_NUMBER: _ClassVar[int]
     reports: _containers.RepeatedCompositeFieldContainer[DrafterReport]
-    def __init__(self, reports: _Optional[_Iterable[_Union[DrafterReport, _Mapping]]] = ...) -> None: ...
+    checksum: int
+    def __init__(self, reports: _Optional[_Iterable[_Union[DrafterReport, _Mapping]]] = ..., checksum: _Optional[int] = ...) -> None: ...
 
 class DrafterReport(_message.Message):
     __slots__ = ("hello", "grow", "need", "refused", "pong", "ledger")

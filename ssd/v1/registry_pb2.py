@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from ssd.v1 import common_pb2 as ssd_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15ssd/v1/registry.proto\x12\x06ssd.v1\x1a\x13ssd/v1/common.proto\"\xc0\x01\n\x06Worker\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1a\n\x04role\x18\x02 \x01(\x0e\x32\x0c.ssd.v1.Role\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x1c\n\x05hello\x18\x04 \x01(\x0b\x32\r.ssd.v1.Hello\x12\x0c\n\x04node\x18\x05 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x06 \x01(\t\x12\x12\n\nprocess_id\x18\x07 \x01(\r\x12\x17\n\x0fmetrics_address\x18\x08 \x01(\t\x12\x12\n\nis_leaving\x18\t \x01(\x08\"*\n\x0c\x44rainRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04undo\x18\x02 \x01(\x08\"$\n\rDrainResponse\x12\x13\n\x0bnum_staying\x18\x01 \x01(\r\"1\n\x0fRegisterRequest\x12\x1e\n\x06worker\x18\x01 \x01(\x0b\x32\x0e.ssd.v1.Worker\"#\n\x10RegisterResponse\x12\x0f\n\x07lease_s\x18\x01 \x01(\x02\"\x12\n\x10GetStatusRequest\"\x9e\x01\n\x11GetStatusResponse\x12%\n\x07workers\x18\x01 \x03(\x0b\x32\x14.ssd.v1.WorkerStatus\x12\'\n\x08sessions\x18\x02 \x03(\x0b\x32\x15.ssd.v1.SessionStatus\x12\x17\n\x0fmetrics_address\x18\x03 \x01(\t\x12 \n\x05moves\x18\x04 \x03(\x0b\x32\x11.ssd.v1.MoveCount\"*\n\tMoveCount\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\"v\n\x0cWorkerStatus\x12\x1e\n\x06worker\x18\x01 \x01(\x0b\x32\x0e.ssd.v1.Worker\x12\r\n\x05is_up\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x11\n\tnum_steps\x18\x04 \x01(\x04\x12\x14\n\x0cnum_sessions\x18\x05 \x01(\r\"\xb9\x01\n\rSessionStatus\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x10\n\x08verifier\x18\x03 \x01(\t\x12\x12\n\nprompt_len\x18\x04 \x01(\r\x12\x15\n\rcommitted_len\x18\x05 \x01(\r\x12\x12\n\nheld_epoch\x18\x06 \x01(\x04\x12\x10\n\x08held_key\x18\x07 \x01(\x06\x12\x0e\n\x06kv_len\x18\x08 \x01(\r\x12\x12\n\nlast_round\x18\t \x01(\x04*A\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x11\n\rROLE_VERIFIER\x10\x01\x12\x10\n\x0cROLE_DRAFTER\x10\x02\x32\xc8\x01\n\x0fRegistryService\x12=\n\x08Register\x12\x17.ssd.v1.RegisterRequest\x1a\x18.ssd.v1.RegisterResponse\x12@\n\tGetStatus\x12\x18.ssd.v1.GetStatusRequest\x1a\x19.ssd.v1.GetStatusResponse\x12\x34\n\x05\x44rain\x12\x14.ssd.v1.DrainRequest\x1a\x15.ssd.v1.DrainResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15ssd/v1/registry.proto\x12\x06ssd.v1\x1a\x13ssd/v1/common.proto\"\xc0\x01\n\x06Worker\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1a\n\x04role\x18\x02 \x01(\x0e\x32\x0c.ssd.v1.Role\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x1c\n\x05hello\x18\x04 \x01(\x0b\x32\r.ssd.v1.Hello\x12\x0c\n\x04node\x18\x05 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x06 \x01(\t\x12\x12\n\nprocess_id\x18\x07 \x01(\r\x12\x17\n\x0fmetrics_address\x18\x08 \x01(\t\x12\x12\n\nis_leaving\x18\t \x01(\x08\"*\n\x0c\x44rainRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04undo\x18\x02 \x01(\x08\"$\n\rDrainResponse\x12\x13\n\x0bnum_staying\x18\x01 \x01(\r\"1\n\x0fRegisterRequest\x12\x1e\n\x06worker\x18\x01 \x01(\x0b\x32\x0e.ssd.v1.Worker\"#\n\x10RegisterResponse\x12\x0f\n\x07lease_s\x18\x01 \x01(\x02\"\x12\n\x10GetStatusRequest\"\xaf\x01\n\x11GetStatusResponse\x12%\n\x07workers\x18\x01 \x03(\x0b\x32\x14.ssd.v1.WorkerStatus\x12\'\n\x08sessions\x18\x02 \x03(\x0b\x32\x15.ssd.v1.SessionStatus\x12\x17\n\x0fmetrics_address\x18\x03 \x01(\t\x12\x0f\n\x07unix_ns\x18\x14 \x01(\x06\x12 \n\x05moves\x18\x04 \x03(\x0b\x32\x11.ssd.v1.MoveCount\"*\n\tMoveCount\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\"\xa6\x01\n\x0cWorkerStatus\x12\x1e\n\x06worker\x18\x01 \x01(\x0b\x32\x0e.ssd.v1.Worker\x12\r\n\x05is_up\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x11\n\tnum_steps\x18\x04 \x01(\x04\x12\x14\n\x0cnum_sessions\x18\x05 \x01(\r\x12\x15\n\rround_trip_ns\x18\x14 \x01(\x04\x12\x17\n\x0f\x63lock_offset_ns\x18\x15 \x01(\x12\"\xb9\x01\n\rSessionStatus\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x10\n\x08verifier\x18\x03 \x01(\t\x12\x12\n\nprompt_len\x18\x04 \x01(\r\x12\x15\n\rcommitted_len\x18\x05 \x01(\r\x12\x12\n\nheld_epoch\x18\x06 \x01(\x04\x12\x10\n\x08held_key\x18\x07 \x01(\x06\x12\x0e\n\x06kv_len\x18\x08 \x01(\r\x12\x12\n\nlast_round\x18\t \x01(\x04\"=\n\x12\x44umpSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x13\n\x0bwith_tokens\x18\x02 \x01(\x08\"&\n\x13\x44umpSessionResponse\x12\x0f\n\x07records\x18\x01 \x03(\x0c*A\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x11\n\rROLE_VERIFIER\x10\x01\x12\x10\n\x0cROLE_DRAFTER\x10\x02\x32\x90\x02\n\x0fRegistryService\x12=\n\x08Register\x12\x17.ssd.v1.RegisterRequest\x1a\x18.ssd.v1.RegisterResponse\x12@\n\tGetStatus\x12\x18.ssd.v1.GetStatusRequest\x1a\x19.ssd.v1.GetStatusResponse\x12\x34\n\x05\x44rain\x12\x14.ssd.v1.DrainRequest\x1a\x15.ssd.v1.DrainResponse\x12\x46\n\x0b\x44umpSession\x12\x1a.ssd.v1.DumpSessionRequest\x1a\x1b.ssd.v1.DumpSessionResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ssd.v1.registry_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ROLE']._serialized_start=952
-  _globals['_ROLE']._serialized_end=1017
+  _globals['_ROLE']._serialized_start=1121
+  _globals['_ROLE']._serialized_end=1186
   _globals['_WORKER']._serialized_start=55
   _globals['_WORKER']._serialized_end=247
   _globals['_DRAINREQUEST']._serialized_start=249
@@ -47,13 +47,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSTATUSREQUEST']._serialized_start=419
   _globals['_GETSTATUSREQUEST']._serialized_end=437
   _globals['_GETSTATUSRESPONSE']._serialized_start=440
-  _globals['_GETSTATUSRESPONSE']._serialized_end=598
-  _globals['_MOVECOUNT']._serialized_start=600
-  _globals['_MOVECOUNT']._serialized_end=642
-  _globals['_WORKERSTATUS']._serialized_start=644
-  _globals['_WORKERSTATUS']._serialized_end=762
-  _globals['_SESSIONSTATUS']._serialized_start=765
-  _globals['_SESSIONSTATUS']._serialized_end=950
-  _globals['_REGISTRYSERVICE']._serialized_start=1020
-  _globals['_REGISTRYSERVICE']._serialized_end=1220
+  _globals['_GETSTATUSRESPONSE']._serialized_end=615
+  _globals['_MOVECOUNT']._serialized_start=617
+  _globals['_MOVECOUNT']._serialized_end=659
+  _globals['_WORKERSTATUS']._serialized_start=662
+  _globals['_WORKERSTATUS']._serialized_end=828
+  _globals['_SESSIONSTATUS']._serialized_start=831
+  _globals['_SESSIONSTATUS']._serialized_end=1016
+  _globals['_DUMPSESSIONREQUEST']._serialized_start=1018
+  _globals['_DUMPSESSIONREQUEST']._serialized_end=1079
+  _globals['_DUMPSESSIONRESPONSE']._serialized_start=1081
+  _globals['_DUMPSESSIONRESPONSE']._serialized_end=1119
+  _globals['_REGISTRYSERVICE']._serialized_start=1189
+  _globals['_REGISTRYSERVICE']._serialized_end=1461
 # @@protoc_insertion_point(module_scope)

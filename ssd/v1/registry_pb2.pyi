@@ -70,16 +70,18 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("workers", "sessions", "metrics_address", "moves")
+    __slots__ = ("workers", "sessions", "metrics_address", "unix_ns", "moves")
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
     METRICS_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    UNIX_NS_FIELD_NUMBER: _ClassVar[int]
     MOVES_FIELD_NUMBER: _ClassVar[int]
     workers: _containers.RepeatedCompositeFieldContainer[WorkerStatus]
     sessions: _containers.RepeatedCompositeFieldContainer[SessionStatus]
     metrics_address: str
+    unix_ns: int
     moves: _containers.RepeatedCompositeFieldContainer[MoveCount]
-    def __init__(self, workers: _Optional[_Iterable[_Union[WorkerStatus, _Mapping]]] = ..., sessions: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., metrics_address: _Optional[str] = ..., moves: _Optional[_Iterable[_Union[MoveCount, _Mapping]]] = ...) -> None: ...
+    def __init__(self, workers: _Optional[_Iterable[_Union[WorkerStatus, _Mapping]]] = ..., sessions: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., metrics_address: _Optional[str] = ..., unix_ns: _Optional[int] = ..., moves: _Optional[_Iterable[_Union[MoveCount, _Mapping]]] = ...) -> None: ...
 
 class MoveCount(_message.Message):
     __slots__ = ("reason", "count")
@@ -90,18 +92,22 @@ class MoveCount(_message.Message):
     def __init__(self, reason: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class WorkerStatus(_message.Message):
-    __slots__ = ("worker", "is_up", "reason", "num_steps", "num_sessions")
+    __slots__ = ("worker", "is_up", "reason", "num_steps", "num_sessions", "round_trip_ns", "clock_offset_ns")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     IS_UP_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     NUM_STEPS_FIELD_NUMBER: _ClassVar[int]
     NUM_SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    ROUND_TRIP_NS_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_OFFSET_NS_FIELD_NUMBER: _ClassVar[int]
     worker: Worker
     is_up: bool
     reason: str
     num_steps: int
     num_sessions: int
-    def __init__(self, worker: _Optional[_Union[Worker, _Mapping]] = ..., is_up: _Optional[bool] = ..., reason: _Optional[str] = ..., num_steps: _Optional[int] = ..., num_sessions: _Optional[int] = ...) -> None: ...
+    round_trip_ns: int
+    clock_offset_ns: int
+    def __init__(self, worker: _Optional[_Union[Worker, _Mapping]] = ..., is_up: _Optional[bool] = ..., reason: _Optional[str] = ..., num_steps: _Optional[int] = ..., num_sessions: _Optional[int] = ..., round_trip_ns: _Optional[int] = ..., clock_offset_ns: _Optional[int] = ...) -> None: ...
 
 class SessionStatus(_message.Message):
     __slots__ = ("session_id", "epoch", "verifier", "prompt_len", "committed_len", "held_epoch", "held_key", "kv_len", "last_round")
@@ -124,3 +130,17 @@ class SessionStatus(_message.Message):
     kv_len: int
     last_round: int
     def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., verifier: _Optional[str] = ..., prompt_len: _Optional[int] = ..., committed_len: _Optional[int] = ..., held_epoch: _Optional[int] = ..., held_key: _Optional[int] = ..., kv_len: _Optional[int] = ..., last_round: _Optional[int] = ...) -> None: ...
+
+class DumpSessionRequest(_message.Message):
+    __slots__ = ("session_id", "with_tokens")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    WITH_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    with_tokens: bool
+    def __init__(self, session_id: _Optional[str] = ..., with_tokens: _Optional[bool] = ...) -> None: ...
+
+class DumpSessionResponse(_message.Message):
+    __slots__ = ("records",)
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, records: _Optional[_Iterable[bytes]] = ...) -> None: ...

@@ -50,6 +50,11 @@ class RegistryServiceStub:
                 request_serializer=ssd_dot_v1_dot_registry__pb2.DrainRequest.SerializeToString,
                 response_deserializer=ssd_dot_v1_dot_registry__pb2.DrainResponse.FromString,
                 _registered_method=True)
+        self.DumpSession = channel.unary_unary(
+                '/ssd.v1.RegistryService/DumpSession',
+                request_serializer=ssd_dot_v1_dot_registry__pb2.DumpSessionRequest.SerializeToString,
+                response_deserializer=ssd_dot_v1_dot_registry__pb2.DumpSessionResponse.FromString,
+                _registered_method=True)
 
 
 class RegistryServiceServicer:
@@ -76,6 +81,13 @@ class RegistryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DumpSession(self, request, context):
+        """The flight records that the verifiers keep of a session.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RegistryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -93,6 +105,11 @@ def add_RegistryServiceServicer_to_server(servicer, server):
                     servicer.Drain,
                     request_deserializer=ssd_dot_v1_dot_registry__pb2.DrainRequest.FromString,
                     response_serializer=ssd_dot_v1_dot_registry__pb2.DrainResponse.SerializeToString,
+            ),
+            'DumpSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.DumpSession,
+                    request_deserializer=ssd_dot_v1_dot_registry__pb2.DumpSessionRequest.FromString,
+                    response_serializer=ssd_dot_v1_dot_registry__pb2.DumpSessionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -177,6 +194,33 @@ class RegistryService:
             '/ssd.v1.RegistryService/Drain',
             ssd_dot_v1_dot_registry__pb2.DrainRequest.SerializeToString,
             ssd_dot_v1_dot_registry__pb2.DrainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DumpSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ssd.v1.RegistryService/DumpSession',
+            ssd_dot_v1_dot_registry__pb2.DumpSessionRequest.SerializeToString,
+            ssd_dot_v1_dot_registry__pb2.DumpSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,

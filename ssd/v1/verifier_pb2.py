@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from ssd.v1 import common_pb2 as ssd_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15ssd/v1/verifier.proto\x12\x06ssd.v1\x1a\x13ssd/v1/common.proto\"\x15\n\x13GetTokenizerRequest\"k\n\x14GetTokenizerResponse\x12\x16\n\x0etokenizer_json\x18\x01 \x01(\t\x12\x15\n\rchat_template\x18\x14 \x01(\t\x12\x11\n\tbos_token\x18\x15 \x01(\t\x12\x11\n\teos_token\x18\x16 \x01(\t\"5\n\x0cServeRequest\x12%\n\x06orders\x18\x01 \x03(\x0b\x32\x15.ssd.v1.VerifierOrder\"\xe9\x01\n\rVerifierOrder\x12\x1e\n\x05hello\x18\x01 \x01(\x0b\x32\r.ssd.v1.HelloH\x00\x12\x1c\n\x04open\x18\x02 \x01(\x0b\x32\x0c.ssd.v1.OpenH\x00\x12\x1e\n\x05\x63lose\x18\x03 \x01(\x0b\x32\r.ssd.v1.CloseH\x00\x12\x31\n\x0f\x61ssign_drafters\x18\x04 \x01(\x0b\x32\x16.ssd.v1.AssignDraftersH\x00\x12\x1c\n\x04ping\x18\x05 \x01(\x0b\x32\x0c.ssd.v1.PingH\x00\x12 \n\x06resume\x18\x06 \x01(\x0b\x32\x0e.ssd.v1.ResumeH\x00\x42\x07\n\x05order\"#\n\x0e\x41ssignDrafters\x12\x11\n\taddresses\x18\x01 \x03(\t\"8\n\rServeResponse\x12\'\n\x07reports\x18\x01 \x03(\x0b\x32\x16.ssd.v1.VerifierReport\"\xe6\x01\n\x0eVerifierReport\x12\x1e\n\x05hello\x18\x01 \x01(\x0b\x32\r.ssd.v1.HelloH\x00\x12 \n\x06\x63ommit\x18\x02 \x01(\x0b\x32\x0e.ssd.v1.CommitH\x00\x12$\n\x08\x66inished\x18\x03 \x01(\x0b\x32\x10.ssd.v1.FinishedH\x00\x12\"\n\x07refused\x18\x04 \x01(\x0b\x32\x0f.ssd.v1.RefusedH\x00\x12\x1c\n\x04pong\x18\x05 \x01(\x0b\x32\x0c.ssd.v1.PongH\x00\x12 \n\x06ledger\x18\x06 \x01(\x0b\x32\x0e.ssd.v1.LedgerH\x00\x42\x08\n\x06report\"f\n\x08\x46inished\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x11\n\ttotal_len\x18\x03 \x01(\r\x12$\n\x06reason\x18\x04 \x01(\x0e\x32\x14.ssd.v1.FinishReason2\x96\x01\n\x0fVerifierService\x12\x38\n\x05Serve\x12\x14.ssd.v1.ServeRequest\x1a\x15.ssd.v1.ServeResponse(\x01\x30\x01\x12I\n\x0cGetTokenizer\x12\x1b.ssd.v1.GetTokenizerRequest\x1a\x1c.ssd.v1.GetTokenizerResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15ssd/v1/verifier.proto\x12\x06ssd.v1\x1a\x13ssd/v1/common.proto\"\x15\n\x13GetTokenizerRequest\"k\n\x14GetTokenizerResponse\x12\x16\n\x0etokenizer_json\x18\x01 \x01(\t\x12\x15\n\rchat_template\x18\x14 \x01(\t\x12\x11\n\tbos_token\x18\x15 \x01(\t\x12\x11\n\teos_token\x18\x16 \x01(\t\"G\n\x0cServeRequest\x12%\n\x06orders\x18\x01 \x03(\x0b\x32\x15.ssd.v1.VerifierOrder\x12\x10\n\x08\x63hecksum\x18\x0f \x01(\x07\"\xe9\x01\n\rVerifierOrder\x12\x1e\n\x05hello\x18\x01 \x01(\x0b\x32\r.ssd.v1.HelloH\x00\x12\x1c\n\x04open\x18\x02 \x01(\x0b\x32\x0c.ssd.v1.OpenH\x00\x12\x1e\n\x05\x63lose\x18\x03 \x01(\x0b\x32\r.ssd.v1.CloseH\x00\x12\x31\n\x0f\x61ssign_drafters\x18\x04 \x01(\x0b\x32\x16.ssd.v1.AssignDraftersH\x00\x12\x1c\n\x04ping\x18\x05 \x01(\x0b\x32\x0c.ssd.v1.PingH\x00\x12 \n\x06resume\x18\x06 \x01(\x0b\x32\x0e.ssd.v1.ResumeH\x00\x42\x07\n\x05order\"#\n\x0e\x41ssignDrafters\x12\x11\n\taddresses\x18\x01 \x03(\t\"J\n\rServeResponse\x12\'\n\x07reports\x18\x01 \x03(\x0b\x32\x16.ssd.v1.VerifierReport\x12\x10\n\x08\x63hecksum\x18\x0f \x01(\x07\"\xe6\x01\n\x0eVerifierReport\x12\x1e\n\x05hello\x18\x01 \x01(\x0b\x32\r.ssd.v1.HelloH\x00\x12 \n\x06\x63ommit\x18\x02 \x01(\x0b\x32\x0e.ssd.v1.CommitH\x00\x12$\n\x08\x66inished\x18\x03 \x01(\x0b\x32\x10.ssd.v1.FinishedH\x00\x12\"\n\x07refused\x18\x04 \x01(\x0b\x32\x0f.ssd.v1.RefusedH\x00\x12\x1c\n\x04pong\x18\x05 \x01(\x0b\x32\x0c.ssd.v1.PongH\x00\x12 \n\x06ledger\x18\x06 \x01(\x0b\x32\x0e.ssd.v1.LedgerH\x00\x42\x08\n\x06report\"f\n\x08\x46inished\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x11\n\ttotal_len\x18\x03 \x01(\r\x12$\n\x06reason\x18\x04 \x01(\x0e\x32\x14.ssd.v1.FinishReason\"B\n\x17GetFlightRecordsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x13\n\x0bwith_tokens\x18\x02 \x01(\x08\"+\n\x18GetFlightRecordsResponse\x12\x0f\n\x07records\x18\x01 \x03(\x0c\x32\xed\x01\n\x0fVerifierService\x12\x38\n\x05Serve\x12\x14.ssd.v1.ServeRequest\x1a\x15.ssd.v1.ServeResponse(\x01\x30\x01\x12I\n\x0cGetTokenizer\x12\x1b.ssd.v1.GetTokenizerRequest\x1a\x1c.ssd.v1.GetTokenizerResponse\x12U\n\x10GetFlightRecords\x12\x1f.ssd.v1.GetFlightRecordsRequest\x1a .ssd.v1.GetFlightRecordsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,17 +37,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETTOKENIZERRESPONSE']._serialized_start=77
   _globals['_GETTOKENIZERRESPONSE']._serialized_end=184
   _globals['_SERVEREQUEST']._serialized_start=186
-  _globals['_SERVEREQUEST']._serialized_end=239
-  _globals['_VERIFIERORDER']._serialized_start=242
-  _globals['_VERIFIERORDER']._serialized_end=475
-  _globals['_ASSIGNDRAFTERS']._serialized_start=477
-  _globals['_ASSIGNDRAFTERS']._serialized_end=512
-  _globals['_SERVERESPONSE']._serialized_start=514
-  _globals['_SERVERESPONSE']._serialized_end=570
-  _globals['_VERIFIERREPORT']._serialized_start=573
-  _globals['_VERIFIERREPORT']._serialized_end=803
-  _globals['_FINISHED']._serialized_start=805
-  _globals['_FINISHED']._serialized_end=907
-  _globals['_VERIFIERSERVICE']._serialized_start=910
-  _globals['_VERIFIERSERVICE']._serialized_end=1060
+  _globals['_SERVEREQUEST']._serialized_end=257
+  _globals['_VERIFIERORDER']._serialized_start=260
+  _globals['_VERIFIERORDER']._serialized_end=493
+  _globals['_ASSIGNDRAFTERS']._serialized_start=495
+  _globals['_ASSIGNDRAFTERS']._serialized_end=530
+  _globals['_SERVERESPONSE']._serialized_start=532
+  _globals['_SERVERESPONSE']._serialized_end=606
+  _globals['_VERIFIERREPORT']._serialized_start=609
+  _globals['_VERIFIERREPORT']._serialized_end=839
+  _globals['_FINISHED']._serialized_start=841
+  _globals['_FINISHED']._serialized_end=943
+  _globals['_GETFLIGHTRECORDSREQUEST']._serialized_start=945
+  _globals['_GETFLIGHTRECORDSREQUEST']._serialized_end=1011
+  _globals['_GETFLIGHTRECORDSRESPONSE']._serialized_start=1013
+  _globals['_GETFLIGHTRECORDSRESPONSE']._serialized_end=1056
+  _globals['_VERIFIERSERVICE']._serialized_start=1059
+  _globals['_VERIFIERSERVICE']._serialized_end=1296
 # @@protoc_insertion_point(module_scope)

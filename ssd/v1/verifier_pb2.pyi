@@ -24,10 +24,12 @@ class GetTokenizerResponse(_message.Message):
     def __init__(self, tokenizer_json: _Optional[str] = ..., chat_template: _Optional[str] = ..., bos_token: _Optional[str] = ..., eos_token: _Optional[str] = ...) -> None: ...
 
 class ServeRequest(_message.Message):
-    __slots__ = ("orders",)
+    __slots__ = ("orders", "checksum")
     ORDERS_FIELD_NUMBER: _ClassVar[int]
+    CHECKSUM_FIELD_NUMBER: _ClassVar[int]
     orders: _containers.RepeatedCompositeFieldContainer[VerifierOrder]
-    def __init__(self, orders: _Optional[_Iterable[_Union[VerifierOrder, _Mapping]]] = ...) -> None: ...
+    checksum: int
+    def __init__(self, orders: _Optional[_Iterable[_Union[VerifierOrder, _Mapping]]] = ..., checksum: _Optional[int] = ...) -> None: ...
 
 class VerifierOrder(_message.Message):
     __slots__ = ("hello", "open", "close", "assign_drafters", "ping", "resume")
@@ -52,10 +54,12 @@ class AssignDrafters(_message.Message):
     def __init__(self, addresses: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ServeResponse(_message.Message):
-    __slots__ = ("reports",)
+    __slots__ = ("reports", "checksum")
     REPORTS_FIELD_NUMBER: _ClassVar[int]
+    CHECKSUM_FIELD_NUMBER: _ClassVar[int]
     reports: _containers.RepeatedCompositeFieldContainer[VerifierReport]
-    def __init__(self, reports: _Optional[_Iterable[_Union[VerifierReport, _Mapping]]] = ...) -> None: ...
+    checksum: int
+    def __init__(self, reports: _Optional[_Iterable[_Union[VerifierReport, _Mapping]]] = ..., checksum: _Optional[int] = ...) -> None: ...
 
 class VerifierReport(_message.Message):
     __slots__ = ("hello", "commit", "finished", "refused", "pong", "ledger")
@@ -84,3 +88,17 @@ class Finished(_message.Message):
     total_len: int
     reason: _common_pb2.FinishReason
     def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., total_len: _Optional[int] = ..., reason: _Optional[_Union[_common_pb2.FinishReason, str]] = ...) -> None: ...
+
+class GetFlightRecordsRequest(_message.Message):
+    __slots__ = ("session_id", "with_tokens")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    WITH_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    with_tokens: bool
+    def __init__(self, session_id: _Optional[str] = ..., with_tokens: _Optional[bool] = ...) -> None: ...
+
+class GetFlightRecordsResponse(_message.Message):
+    __slots__ = ("records",)
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, records: _Optional[_Iterable[bytes]] = ...) -> None: ...

@@ -45,6 +45,11 @@ class VerifierServiceStub:
                 request_serializer=ssd_dot_v1_dot_verifier__pb2.GetTokenizerRequest.SerializeToString,
                 response_deserializer=ssd_dot_v1_dot_verifier__pb2.GetTokenizerResponse.FromString,
                 _registered_method=True)
+        self.GetFlightRecords = channel.unary_unary(
+                '/ssd.v1.VerifierService/GetFlightRecords',
+                request_serializer=ssd_dot_v1_dot_verifier__pb2.GetFlightRecordsRequest.SerializeToString,
+                response_deserializer=ssd_dot_v1_dot_verifier__pb2.GetFlightRecordsResponse.FromString,
+                _registered_method=True)
 
 
 class VerifierServiceServicer:
@@ -64,6 +69,13 @@ class VerifierServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetFlightRecords(self, request, context):
+        """The flight records of a session, running or lately ended.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_VerifierServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -76,6 +88,11 @@ def add_VerifierServiceServicer_to_server(servicer, server):
                     servicer.GetTokenizer,
                     request_deserializer=ssd_dot_v1_dot_verifier__pb2.GetTokenizerRequest.FromString,
                     response_serializer=ssd_dot_v1_dot_verifier__pb2.GetTokenizerResponse.SerializeToString,
+            ),
+            'GetFlightRecords': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetFlightRecords,
+                    request_deserializer=ssd_dot_v1_dot_verifier__pb2.GetFlightRecordsRequest.FromString,
+                    response_serializer=ssd_dot_v1_dot_verifier__pb2.GetFlightRecordsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -133,6 +150,33 @@ class VerifierService:
             '/ssd.v1.VerifierService/GetTokenizer',
             ssd_dot_v1_dot_verifier__pb2.GetTokenizerRequest.SerializeToString,
             ssd_dot_v1_dot_verifier__pb2.GetTokenizerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetFlightRecords(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ssd.v1.VerifierService/GetFlightRecords',
+            ssd_dot_v1_dot_verifier__pb2.GetFlightRecordsRequest.SerializeToString,
+            ssd_dot_v1_dot_verifier__pb2.GetFlightRecordsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -4,7 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
+import grpc.aio
+
 from ssd.core.errors import NoCapacity, ProtocolError, SsdError, Unavailable
+from ssd.wire.checksums import Mangled
 from ssd.wire.outbox import Outbox
 from ssd.wire.silence import wait_for_silence
 from ssd.wire.status import status_code
@@ -36,8 +39,9 @@ async def run_accepted(
                 outbox.close()  # a status may follow only when all writes have ended
             else:
                 writer.cancel()
-        elif writer.done():  # somebody closed the outbox
-            refusal = NoCapacity("more reports wait than the peer may leave unread")
+        elif writer.done():
+            if writer.result():
+                refusal = NoCapacity("more reports wait than the peer may leave unread")
         else:
             refusal = Unavailable(f"nothing was heard from the peer for {silent_limit_s:g} s")
             outbox.close()
@@ -54,12 +58,19 @@ async def _read(
     try:
         async for request in requests:
             heard.set()
+            if isinstance(request, Mangled):
+                return ProtocolError(request.reason)
             take(request)
     except ProtocolError as error:
         return error
     return None
 
 
-async def _write(context: Any, outbox: Outbox[Any], encode: Callable[[Iterable[Any]], Any]) -> None:
-    async for batch in outbox.batches():
-        await context.write(encode(batch))
+async def _write(context: Any, outbox: Outbox[Any], encode: Callable[[Iterable[Any]], Any]) -> bool:
+    """True when somebody closed the outbox, False when the peer is gone."""
+    try:
+        async for batch in outbox.batches():
+            await context.write(encode(batch))
+    except grpc.aio.InternalError:  # gRPC says no more than that the write failed
+        return False
+    return True

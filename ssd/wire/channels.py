@@ -3,6 +3,8 @@
 import grpc
 import grpc.aio
 
+from ssd.wire.checksums import CheckedStreams
+
 MAX_MESSAGE_BYTES = 16 * 2**20  # an Open with a full context is about a megabyte
 _KEEPALIVE_MS = 10_000
 
@@ -33,4 +35,4 @@ def open_channel(address: str) -> grpc.aio.Channel:
 
 def make_server() -> grpc.aio.Server:
     """A server that accepts what our channels send."""
-    return grpc.aio.server(options=[*_COMMON, *_SERVER])
+    return grpc.aio.server(interceptors=[CheckedStreams()], options=[*_COMMON, *_SERVER])

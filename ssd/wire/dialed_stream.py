@@ -20,6 +20,7 @@ from ssd.core.clock_offset import ClockSample
 from ssd.core.errors import ProtocolError
 from ssd.v1 import common_pb2
 from ssd.wire.channels import open_channel
+from ssd.wire.checksums import Mangled
 from ssd.wire.hello import Capabilities, decode_hello
 from ssd.wire.outbox import Outbox, OutboxOverflow
 
@@ -93,6 +94,11 @@ class DialedStream(Generic[Order, Report]):
         self._outbox: Outbox[Any] | None = None
         self._heard_at = 0.0
 
+    @property
+    def best_clock_sample(self) -> ClockSample | None:
+        """The last heartbeat that travelled fastest: its clock offset is the surest."""
+        return min(self.clock_samples, key=lambda each: each.round_trip_ns, default=None)
+
     def send(self, orders: Iterable[Order]) -> None:
         """Queue orders; without a stream, or when the peer is too slow, they are lost with it."""
         if self._outbox is None:
@@ -144,6 +150,8 @@ class DialedStream(Generic[Order, Report]):
     async def _read(self, call: Any, outbox: Outbox[Any]) -> None:
         async for response in call:
             self._heard_at = asyncio.get_running_loop().time()
+            if isinstance(response, Mangled):
+                raise ProtocolError(response.reason)
             for message in response.reports:
                 try:
                     report = self._kind.decode(message)

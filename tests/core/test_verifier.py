@@ -182,12 +182,23 @@ def _chain(depth: int, text: Sequence[int] = TEXT, *, estimate: float = 0.9) -> 
 # ── opening ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("epoch", [0, 1])
-def test_an_epoch_that_is_not_newer_is_refused(epoch: int) -> None:
+def test_a_repeated_open_changes_nothing() -> None:
+    """A stream may deliver it twice; a refusal would end the session that the first started."""
     bench = Bench()
     bench.open(epoch=1)
     standing = bench.core.sessions[SessionId("a")]
-    bench.open(epoch=epoch)
+    bench.open(epoch=1)
+    assert not bench.said
+    assert bench.core.sessions[SessionId("a")] is standing
+    assert bench.core.num_stale == 1
+
+
+@pytest.mark.parametrize(("epoch", "text"), [(0, TEXT), (1, (*TEXT, 1))])
+def test_an_epoch_that_is_not_newer_is_refused(epoch: int, text: tuple[int, ...]) -> None:
+    bench = Bench()
+    bench.open(epoch=1)
+    standing = bench.core.sessions[SessionId("a")]
+    bench.open(text, epoch=epoch)
     assert bench.refusal().kind == "InvalidRequest"
     assert "not newer" in bench.refusal().message
     assert bench.core.sessions[SessionId("a")] is standing
@@ -845,6 +856,15 @@ def test_a_session_missing_in_two_ledgers_of_a_drafter_is_opened_there_anew() ->
     _drafter_ledger(bench, ("a", 0), drafter_id="one")
     assert _kinds(bench) == [Open, Open]
     assert bench.drafted[1].drafter_id == "one"
+
+
+def test_a_session_that_a_drafter_should_not_hold_is_closed_there() -> None:
+    bench = Bench()
+    bench.attach()
+    _drafter_ledger(bench, ("gone", 3))
+    [output] = bench.drafted
+    assert output.message == Close(SessionId("gone"), Epoch(3))
+    assert output.drafter_id == "drafter"
 
 
 def test_a_session_that_a_drafter_refused_is_not_missed_there() -> None:

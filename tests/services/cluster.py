@@ -142,7 +142,7 @@ class Cluster:
         address: asyncio.Future[str] = loop.create_future()
         run = run_coordinator(self._config, stop=self._stopping, ready=address.set_result)
         self._tasks.append(asyncio.create_task(run))
-        self.address = await _first(address, self._tasks[-1])
+        self.address = await first_of(address, self._tasks[-1])
         self._channel = open_channel(self.address)
 
     async def restart_coordinator(self, **sections: dict[str, Any]) -> None:
@@ -279,7 +279,7 @@ class Cluster:
             metrics=metrics_place(0, self._config),
         )
         task = asyncio.create_task(run)
-        hosted = Hosted(service, me, await _first(address, task), task, stopping)
+        hosted = Hosted(service, me, await first_of(address, task), task, stopping)
         self.workers.append(hosted)
         return hosted
 
@@ -380,7 +380,7 @@ def mode_of(reply: Reply) -> str:
     return common_pb2.Mode.Name(reply.complete.mode).removeprefix("MODE_").lower()
 
 
-async def _first(address: asyncio.Future[str], task: asyncio.Task[None]) -> str:
+async def first_of(address: asyncio.Future[str], task: asyncio.Task[None]) -> str:
     """The address, or what kept the task from serving."""
     either: set[asyncio.Future[Any]] = {address, task}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)

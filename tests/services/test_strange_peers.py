@@ -75,8 +75,10 @@ async def test_strange_orders_do_not_disturb_a_verifier(
         Order(open=opening("no room", max_len=3)),
         Order(open=opening("vocabulary", token_ids=[1, 4_000_000_000])),
         Order(open=opening("stop", stop_token_ids=[4_000_000_000])),
+        Order(open=opening("repeated")),
+        Order(open=opening("repeated")),
         Order(open=opening("stale")),
-        Order(open=opening("stale")),
+        Order(open=opening("stale", epoch=0)),
         Order(ping=common_pb2.Ping(number=7)),
     ]
     reports = await serve(

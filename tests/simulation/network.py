@@ -33,16 +33,22 @@ class EventLoop:
 
 @dataclass(slots=True)
 class FaultBudget:
-    """How much may still go wrong. It runs out, so that every schedule ends."""
+    """How much may still go wrong. It runs out, so that every schedule ends.
+
+    Faults are numbered as they strike; of a schedule that is cut down only those in `kept` do.
+    """
 
     rng: Random
     num_left: int
+    kept: frozenset[int] | None = None
+    num_struck: int = 0
 
     def strikes(self, chance: float) -> bool:
         """Whether a fault that has this chance happens now."""
         if self.num_left > 0 and self.rng.random() < chance:
             self.num_left -= 1
-            return True
+            self.num_struck += 1
+            return self.kept is None or self.num_struck - 1 in self.kept
         return False
 
 

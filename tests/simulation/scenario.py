@@ -36,6 +36,8 @@ class Scenario:
     verifier_limits: VerifierLimits
     drafter_limits: tuple[DrafterLimits, ...]
     num_faults: int = 0
+    kept_faults: frozenset[int] | None = None
+    """Which of the faults happen, by number; None for all."""
     to_drafter: Weather = CALM
     to_verifier: Weather = CALM
     to_coordinator: Weather = CALM
@@ -67,7 +69,7 @@ def random_scenario(seed: int, *, size: int) -> Scenario:
         to_drafter=_random_weather(rng),
         to_verifier=_random_weather(rng),
         to_coordinator=_random_weather(rng),
-        from_coordinator=Weather(),
+        from_coordinator=_random_weather(rng),
         crash=rng.choice((0.0, 0.002, 0.02)),
         cancel=rng.choice((0.0, 0.0, 0.3)),
     )

@@ -1,14 +1,18 @@
 """Without faults the drafts are as good as the drafter, from the first token to the last."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from ssd.core import verifier
 from ssd.core.client_session import Admission, ClientSession
 from ssd.core.drafter import DrafterLimits
 from ssd.core.growth import GrowthLimits, chain_limits
 from ssd.core.ids import SessionId
 from ssd.core.mode import Mode
+from ssd.core.read_off import Soil, read_off
 from ssd.core.rounds import Lookup, RoundFigures, figures_of
 from ssd.core.sampling_params import SamplingParams
 from ssd.core.verifier import VerifierLimits
@@ -96,6 +100,26 @@ def test_acceptance_returns_with_the_drafter() -> None:
     later = session.rounds[last_absent + 3 :]
     assert any(absent)
     assert sum(each.num_accepted for each in later) == sum(each.num_tested for each in later) > 100
+
+
+def test_rounds_without_drafts_keep_the_drafter_in_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Case G6: under load nothing is proposed for a while; then acceptance is what it was."""
+    world = World(_calm(TARGET, _request("a", 400)))
+    begin_s, end_s = world.loop.now + 0.3, world.loop.now + 0.9
+
+    def read_off_seldom(soils: Sequence[Soil], *, max_nodes: int, **others: Any) -> Any:
+        is_dear = begin_s <= world.loop.now < end_s
+        return read_off(soils, max_nodes=0 if is_dear else max_nodes, **others)
+
+    monkeypatch.setattr(verifier, "read_off", read_off_seldom)
+    world.run()
+    [session] = world.coordinator.sessions.values()
+    plain = [each for each in session.rounds if begin_s * 1e9 <= each.launch_ns < end_s * 1e9]
+    later = [each for each in session.rounds if each.launch_ns >= end_s * 1e9]
+    assert len(plain) > 20
+    assert not any(each.num_proposed for each in plain)
+    assert later[0].num_accepted > 0, "the drafter never lost its place"
+    assert sum(each.num_accepted for each in later) == sum(each.num_tested for each in later) > 50
 
 
 def test_a_thousand_requests_with_cancels_leave_no_slot_behind() -> None:

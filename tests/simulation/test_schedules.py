@@ -8,7 +8,7 @@ import pytest
 
 from ssd.core import verifier_session
 from ssd.core.tree import Outcome, TokenTree
-from tests.simulation.schedules import play, play_all
+from tests.simulation.schedules import failure_of, play, play_all, shortest
 
 MIN_SCHEDULES = 3000
 TIME_BOX_S = 60.0
@@ -34,13 +34,29 @@ def test_a_seed_replays_a_run_exactly(seed: int) -> None:
     assert first.loop.now == second.loop.now
 
 
+def _believe(tree: TokenTree, target_token_ids: Sequence[int]) -> Outcome:
+    """A walk that believes the first draft instead of the target."""
+    path = (1,) if tree.num_nodes > 1 else ()
+    return Outcome(path, target_token_ids[path[-1] if path else 0])
+
+
 def test_a_broken_core_is_found_and_its_schedule_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Must fail: a walk that believes the first draft instead of the target."""
-
-    def believe(tree: TokenTree, target_token_ids: Sequence[int]) -> Outcome:
-        path = (1,) if tree.num_nodes > 1 else ()
-        return Outcome(path, target_token_ids[path[-1] if path else 0])
-
-    monkeypatch.setattr(verifier_session, "walk", believe)
+    """Must fail."""
+    monkeypatch.setattr(verifier_session, "walk", _believe)
     with pytest.raises(AssertionError, match=r"(?s)seed .* says .*replay with play\(.*Commit"):
         play_all(count(), at_least=100)
+
+
+def test_a_failing_schedule_is_cut_down_and_still_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One session, no fault and a short text are enough to show this bug."""
+    monkeypatch.setattr(verifier_session, "walk", _believe)
+    first = next(
+        found for seed in count(4, step=5) if (found := failure_of(seed, 5)) and found.weight[0] > 2
+    )
+    small = shortest(first)
+    num_sessions, num_faults, num_drafters, _, num_events = small.weight
+    assert (num_sessions, num_faults, num_drafters) == (1, 0, 1)
+    assert num_events < first.weight[-1]
+    again = failure_of(small.seed, small.size, small.cut)
+    assert again is not None
+    assert again.world.log == small.world.log

@@ -42,7 +42,7 @@ class World:
         self.scenario = scenario
         self.rng = Random(f"world {scenario.seed}")
         self.loop = EventLoop()
-        self.faults = FaultBudget(self.rng, scenario.num_faults)
+        self.faults = FaultBudget(self.rng, scenario.num_faults, scenario.kept_faults)
         self.log: list[str] = []
         self.coordinator = CoordinatorProcess(self)
         self.verifier = VerifierProcess(self)
@@ -160,8 +160,8 @@ class CoordinatorProcess:
         if self._is_over(session):
             return
         if isinstance(message, Refused):
-            assert message.kind in ("NoCapacity", "Preempted"), f"refused: {message}"
             if message.epoch == session.epoch:
+                assert message.kind in ("NoCapacity", "Preempted"), f"refused: {message}"
                 self._world.loop.after(0.1, lambda: self._open_if_still(session, message.epoch))
             return
         if isinstance(message, Commit):

@@ -1,0 +1,110 @@
+"""What a verifier keeps of its sessions: asked for by name, and left behind when it breaks."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ssd.cli.main import app
+from ssd.core.flight_recorder import Failed, Settled
+from ssd.engine.loading import LoadedModel
+from ssd.v1 import registry_pb2, registry_pb2_grpc
+from ssd.wire.flight_file import FlightFile, unpack, write_private
+from tests.models.scripted_model import ScriptedModel
+from tests.models.table_runner import agreeing, load_table
+from tests.services.cluster import Cluster, refusal_of
+from tests.services.test_engine_failures import POISON, poisoned
+from verifier_service.service import VerifierService
+
+PROMPT = (1, 2, 3)
+
+
+async def dumped(cluster: Cluster, name: str, *, with_tokens: bool) -> list[bytes]:
+    stub = registry_pb2_grpc.RegistryServiceStub(cluster.channel)
+    request = registry_pb2.DumpSessionRequest(session_id=name, with_tokens=with_tokens)
+    return list((await stub.DumpSession(request)).records)
+
+
+def only_record_in(folder: Path) -> FlightFile:
+    [path] = folder.iterdir()
+    return unpack(path.read_bytes())
+
+
+@pytest.mark.parametrize("mode", ["ssd", "sd", "ar"])
+async def test_a_served_session_replays(
+    cluster: Cluster, table_target: LoadedModel, table_draft: LoadedModel, mode: str, tmp_path: Path
+) -> None:
+    await cluster.pair(table_target, table_draft)
+    reply = await cluster.generate(PROMPT, max_tokens=80, seed=5, request_id="me", mode=mode)
+    [record] = await dumped(cluster, "me", with_tokens=True)
+    file = unpack(record)
+    events = [event for segment in file.segments for event in segment.events]
+    emitted = [each.emitted for each in events if isinstance(each, Settled)]
+    assert tuple(token_id for ids in emitted for token_id in ids) == reply.token_ids
+    assert file.replay().difference is None
+    write_private(tmp_path / "me.flight", record)
+    said = CliRunner().invoke(app, ["replay", str(tmp_path / "me.flight")])
+    assert said.exit_code == 0
+    assert "no difference" in said.output
+    assert "80 tokens" in said.output
+    [record] = await dumped(cluster, "me", with_tokens=False)
+    assert unpack(record).replay().difference is None
+
+
+async def test_an_unknown_session_has_no_record(
+    cluster: Cluster, table_target: LoadedModel, table_draft: LoadedModel
+) -> None:
+    await cluster.pair(table_target, table_draft)
+    _, words = await refusal_of(dumped(cluster, "nobody", with_tokens=True))
+    assert words == "no verifier keeps a record of session nobody"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_a_broken_invariant_leaves_its_record_behind(
+    cluster: Cluster, script: ScriptedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The replay finds nothing wrong with the core: what broke was broken from outside."""
+    await cluster.coordinate(logging={"flight_dir": str(tmp_path), "flight_tokens": True})
+    verifier = await cluster.verify(load_table(agreeing(script), forward_s=0.005))
+    deaths: list[BaseException] = []
+    monkeypatch.setattr("verifier_service.service.exit_when_engine_dies", deaths.append)
+    call = cluster.call(PROMPT, temperature=0.0, max_tokens=400, request_id="me")
+    await call.read()
+
+    def break_it() -> list[object]:
+        [session] = verifier.verifier.sessions.values()
+        session.token_ids.append(0)
+        verifier.verifier.check()
+        return []
+
+    assert isinstance(verifier.service, VerifierService)
+    verifier.service.engine.post(break_it)  # type: ignore[arg-type]
+    while not deaths:
+        await cluster.status()
+    call.cancel()
+    file = only_record_in(tmp_path)
+    assert file.session_id.endswith("/me")
+    assert file.reason.startswith("AssertionError")
+    assert file.replay().difference is None
+
+
+def test_replay_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
+    said = CliRunner().invoke(app, ["replay", str(tmp_path / "none")])
+    assert said.exit_code == 2
+    (tmp_path / "bad").write_bytes(b"bad")
+    said = CliRunner().invoke(app, ["replay", str(tmp_path / "bad")])
+    assert said.exit_code == 1
+    assert "no flight record" in said.output
+
+
+async def test_a_poisoned_session_leaves_its_record_behind(
+    cluster: Cluster, script: ScriptedModel, tmp_path: Path
+) -> None:
+    await cluster.coordinate(logging={"flight_dir": str(tmp_path), "flight_tokens": True})
+    await cluster.verify(load_table(poisoned(agreeing(script)), name="table-target"))
+    _, words = await refusal_of(cluster.generate(POISON, max_tokens=9, request_id="bad"))
+    file = only_record_in(tmp_path)
+    assert file.session_id.endswith("/bad")
+    assert file.reason == words
+    assert sum(isinstance(each, Failed) for each in file.segments[0].events) >= 3
+    assert file.replay().difference is None
