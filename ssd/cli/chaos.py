@@ -94,10 +94,12 @@ def _run(
             return pids[0] if pids and _is_running(pids[0]) else None
 
         def stand_up(self) -> None:
-            self._service.launcher.start_again("coordinator")
             wait_until_serving(self._is_whole, deadline_s=_READY_S)
 
         def _is_whole(self) -> bool:
+            self._service.launcher.start_again(
+                "coordinator"
+            )  # a killed process ends a moment later
             if not is_serving(self.address, num_workers=len(self._service.workers)):
                 return False
             with Client(self.address) as client:
