@@ -51,7 +51,7 @@ class Traffic:
             prompt,
             mode=rng.choice(("ssd", "ssd", "sd", "ar")),
             temperature=rng.choice((0.0, 1.0)),
-            max_tokens=300 if is_cancelled else num_tokens,
+            max_tokens=200 if is_cancelled else num_tokens,
             ignore_eos=True,
         )
         self.num_done += 1
