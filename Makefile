@@ -65,8 +65,9 @@ soak: setup ## The long tests: hours
 	$(PYTEST) -m soak --timeout 7200
 
 .PHONY: proto
-proto: setup ## Generate ssd/v1 from protos/
+proto: setup ## Generate ssd/v1 and the reference in docs/api.md from protos/
 	$(BIN)/python scripts/proto.py
+	$(BIN)/python scripts/api_docs.py
 
 .PHONY: example
 example: setup ## Write examples/ssd.yaml from the settings

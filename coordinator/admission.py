@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from coordinator.api_keys import NOBODY, KeyOwner
 from coordinator.sampling_request import check_vocabulary, sampling_params, stop_token_ids
 from coordinator.served_model import ServedModel
+from coordinator.session_names import request_id_of, session_id_of
 from ssd.core.choice_seed import choice_seed
 from ssd.core.client_session import Admission
 from ssd.core.errors import InvalidRequest, ProtocolError
-from ssd.core.ids import SessionId
 from ssd.core.logprobs import LogprobsWanted
 from ssd.core.mode import Mode
 from ssd.core.rule import Rule
@@ -44,7 +45,10 @@ class RequestDefaults:
 
 
 def admit(
-    request: generation_pb2.GenerateRequest, model: ServedModel, defaults: RequestDefaults
+    request: generation_pb2.GenerateRequest,
+    model: ServedModel,
+    defaults: RequestDefaults,
+    owner: KeyOwner = NOBODY,
 ) -> tuple[Admission, ...]:
     """One admission for each of the request's answers, the first under the request's own id.
 
@@ -56,7 +60,7 @@ def admit(
     prompt = _prompt(request, model)
     max_tokens = _max_tokens(request, len(prompt), model, defaults)
     first = Admission(
-        session_id=_session_id(request, defaults),
+        session_id=session_id_of(owner.name, _request_id(request, defaults)),
         prompt_token_ids=prompt,
         max_len=len(prompt) + max_tokens,
         params=sampling_params(
@@ -68,8 +72,10 @@ def admit(
         priority=request.priority,
         speculation=decode_limits(request.speculation),
         logprobs=_logprobs_wanted(request, model, prompt_len=len(prompt)),
+        # Log-probabilities of a prompt need every row of it to be run.
+        cache_salt=None if request.HasField("prompt_logprobs") else owner.cache_salt,
     )
-    return (first, *(_another(first, index) for index in range(1, num_choices)))
+    return (first, *(_another(first, index, owner) for index in range(1, num_choices)))
 
 
 def _logprobs_wanted(
@@ -96,15 +102,11 @@ def _logprobs_wanted(
     return wanted
 
 
-def choice_session_id(session_id: SessionId, index: int) -> SessionId:
-    """The session of one answer; a client's own ids are printable, so none is like it."""
-    return SessionId(f"{session_id}\n{index}") if index else session_id
-
-
-def _another(first: Admission, index: int) -> Admission:
+def _another(first: Admission, index: int, owner: KeyOwner) -> Admission:
+    request_id = request_id_of(first.session_id, owner.name)
     return replace(
         first,
-        session_id=choice_session_id(first.session_id, index),
+        session_id=session_id_of(owner.name, request_id, index),
         params=replace(first.params, seed=choice_seed(first.params.seed, index)),
         logprobs=replace(first.logprobs, prompt_top=None),
     )
@@ -226,10 +228,10 @@ def _rule(request: generation_pb2.GenerateRequest, defaults: RequestDefaults) ->
     return decode_rule(request.rule)
 
 
-def _session_id(request: generation_pb2.GenerateRequest, defaults: RequestDefaults) -> SessionId:
+def _request_id(request: generation_pb2.GenerateRequest, defaults: RequestDefaults) -> str:
     """The client's name for the request, or a fresh one that ends in this coordinator's ordinal."""
     if not request.HasField("request_id"):
-        return SessionId(f"{uuid.uuid4().hex}-{defaults.ordinal}")
+        return f"{uuid.uuid4().hex}-{defaults.ordinal}"
     if (
         not 0 < len(request.request_id) <= MAX_REQUEST_ID_LEN
         or not request.request_id.isprintable()
@@ -239,4 +241,4 @@ def _session_id(request: generation_pb2.GenerateRequest, defaults: RequestDefaul
             f"not {len(request.request_id)}",
             "request_id",
         )
-    return SessionId(request.request_id)
+    return request.request_id

@@ -14,10 +14,10 @@ from coordinator.admission import (
     RequestDefaults,
     admit,
     chat_token_ids,
-    choice_session_id,
     refuse_unknown_fields,
     text_token_ids,
 )
+from coordinator.api_keys import ApiKeys, KeyOwner
 from coordinator.generate_call import GenerateCall, Resumption
 from coordinator.registry import Registry
 from coordinator.request_telemetry import RequestTelemetry
@@ -26,9 +26,9 @@ from coordinator.response_writer import ClientStalled, ResponseWriter
 from coordinator.responses import complete_response
 from coordinator.sampling_request import check_vocabulary
 from coordinator.served_model import ServedModel
+from coordinator.session_names import request_id_of, session_id_of
 from coordinator.session_table import SessionTable
 from ssd.core.errors import InvalidRequest, SsdError, Unavailable
-from ssd.core.ids import SessionId
 from ssd.core.mode import Mode
 from ssd.v1 import generation_pb2, generation_pb2_grpc
 from ssd.wire.codec import MODES
@@ -48,12 +48,14 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         defaults: RequestDefaults,
         *,
         telemetry: RequestTelemetry,
+        keys: ApiKeys,
         stalled_client_s: float,
     ) -> None:
         self._table = table
         self._registry = registry
         self._defaults = defaults
         self._telemetry = telemetry
+        self._keys = keys
         self._stalled_client_s = stalled_client_s
 
     async def Generate(  # noqa: N802 (the name is the protocol's)
@@ -67,12 +69,13 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
     ) -> None:
         writer = ResponseWriter(context, stalled_client_s=self._stalled_client_s)
         try:
+            owner = self._owner(context)
             model = self._model()
             watch.model_name, watch.prompt = model.target.model_name, request.text
             if request.WhichOneof("prompt") == "chat":
                 watch.operation = "chat"
             # Not on the event loop: a long text takes the tokenizer long.
-            admissions = await asyncio.to_thread(admit, request, model, self._defaults)
+            admissions = await asyncio.to_thread(admit, request, model, self._defaults, owner)
             call = GenerateCall(
                 self._table,
                 self._telemetry,
@@ -81,10 +84,14 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
                 echo=_wants_prompt(request),
                 resumption=_resumption(request, self._defaults, num_answers=len(admissions)),
             )
-            answers = await call.answer_all(admissions, watch)
-            await writer.write(
-                complete_response(answers, model, with_rounds=request.include_rounds)
-            )
+            with self._keys.running(owner, len(admissions)):
+                answers = await call.answer_all(admissions, watch)
+                request_id = request_id_of(admissions[0].session_id, owner.name)
+                await writer.write(
+                    complete_response(
+                        request_id, answers, model, with_rounds=request.include_rounds
+                    )
+                )
         except SsdError as error:
             watch.failed(error)
             await abort(context, error)
@@ -99,20 +106,22 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
     async def Cancel(  # noqa: N802 (the name is the protocol's)
         self, request: generation_pb2.CancelRequest, context: Any
     ) -> generation_pb2.CancelResponse:
-        session_id = SessionId(request.request_id)
         try:
-            self._table.cancel(session_id)
+            owner = self._owner(context)
+            self._table.cancel(session_id_of(owner.name, request.request_id))
         except SsdError as error:
             await abort(context, error)
         for index in range(1, self._defaults.max_choices):
-            if choice_session_id(session_id, index) in self._table.sessions:
-                self._table.cancel(choice_session_id(session_id, index))
+            another = session_id_of(owner.name, request.request_id, index)
+            if another in self._table.sessions:
+                self._table.cancel(another)
         return generation_pb2.CancelResponse()
 
     async def GetModelInfo(  # noqa: N802 (the name is the protocol's)
         self, request: generation_pb2.GetModelInfoRequest, context: Any
     ) -> generation_pb2.GetModelInfoResponse:
         try:
+            self._owner(context)
             model = self._model()
         except SsdError as error:
             await abort(context, error)
@@ -134,6 +143,7 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         self, request: generation_pb2.TokenizeRequest, context: Any
     ) -> generation_pb2.TokenizeResponse:
         try:
+            self._owner(context)
             model = self._model()
             refuse_unknown_fields(request)
             if request.WhichOneof("input") == "chat":
@@ -150,6 +160,7 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         self, request: generation_pb2.DetokenizeRequest, context: Any
     ) -> generation_pb2.DetokenizeResponse:
         try:
+            self._owner(context)
             model = self._model()
             refuse_unknown_fields(request)
             check_vocabulary("token_ids", request.token_ids, model)
@@ -161,6 +172,10 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         except SsdError as error:
             await abort(context, error)
         return generation_pb2.DetokenizeResponse(text=text)
+
+    def _owner(self, context: Any) -> KeyOwner:
+        """Raises Unauthenticated without a key that is known."""
+        return self._keys.owner_of(context.invocation_metadata() or ())
 
     def _model(self) -> ServedModel:
         """Raises Unavailable while no verifier is attached."""

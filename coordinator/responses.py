@@ -51,16 +51,21 @@ def _logprobs(
 
 
 def complete_response(
-    answers: Sequence[LiveSession], model: ServedModel, *, with_rounds: bool
+    request_id: str,
+    answers: Sequence[LiveSession],
+    model: ServedModel,
+    *,
+    with_rounds: bool,
 ) -> generation_pb2.GenerateResponse:
     """The last message: how every answer ended, and what they cost together."""
     first = answers[0].books
     choices = [_choice(index, live) for index, live in enumerate(answers)]
     complete = generation_pb2.Complete(
-        request_id=first.admission.session_id,
+        request_id=request_id,
         finish_reason=choices[0].finish_reason,
         usage=generation_pb2.Usage(
             prompt_tokens=first.prompt_len,
+            cached_prompt_tokens=min(choices[0].figures.num_cached, first.prompt_len),
             completion_tokens=sum(each.completion_tokens for each in choices),
         ),
         seed=choices[0].seed,

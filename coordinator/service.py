@@ -12,8 +12,10 @@ import grpc.aio
 import structlog
 from grpc_health.v1 import health, health_pb2_grpc
 from grpc_health.v1.health_pb2 import HealthCheckResponse
+from grpc_reflection.v1alpha import reflection
 
 from coordinator.admission import RequestDefaults
+from coordinator.api_keys import ApiKeys
 from coordinator.generation_servicer import GenerationServicer
 from coordinator.journal import FileJournal, FsyncPolicy, JournalLimits
 from coordinator.metrics_pages import coordinator_metrics
@@ -28,6 +30,7 @@ from ssd.v1 import generation_pb2, generation_pb2_grpc, registry_pb2_grpc
 from ssd.wire.channels import make_server
 from ssd.wire.dialed_stream import StreamTimeouts
 from ssd.wire.ports import bind
+from ssd.wire.security import Security
 
 _SERVICE = generation_pb2.DESCRIPTOR.services_by_name["GenerationService"].full_name
 _EXPIRE_EVERY_S = 1.0
@@ -50,7 +53,10 @@ async def run_coordinator(
         ConfigError: a port is taken.
     """
     timeouts = config.timeouts
-    stream = StreamTimeouts(timeouts.heartbeat_s, timeouts.peer_dead_s, timeouts.connect_s)
+    security = Security.of(config.security)
+    stream = StreamTimeouts(
+        timeouts.heartbeat_s, timeouts.peer_dead_s, timeouts.connect_s, security
+    )
     vitals = health.aio.HealthServicer()
     journal = _journal(config)
     # Above all epochs of earlier lives, whatever a journal may have lost of them.
@@ -58,7 +64,7 @@ async def run_coordinator(
     table = SessionTable(_limits(config), epoch_floor=floor, journal=journal)
     coordinator_id = uuid.uuid4().hex if journal is None else journal.identity
     registry = Registry(table, stream, coordinator_id=coordinator_id)
-    server = make_server()
+    server = make_server(security)
     tracing = make_tracing(
         environ, service="ssd-coordinator", instance=f"coordinator-{config.coordinator.ordinal}"
     )
@@ -69,6 +75,9 @@ async def run_coordinator(
             registry,
             _defaults(config),
             telemetry=RequestTelemetry(metrics, tracing, logs_prompts=config.logging.prompts),
+            keys=ApiKeys(
+                config.security.api_keys, max_sessions=config.security.max_sessions_per_key
+            ),
             stalled_client_s=config.coordinator.stalled_client_timeout_s,
         ),
         server,
@@ -77,7 +86,10 @@ async def run_coordinator(
         RegistryServicer(registry, table), server
     )
     health_pb2_grpc.add_HealthServicer_to_server(vitals, server)
-    address = bind(server, config.coordinator.host, config.coordinator.port)
+    if config.coordinator.reflection:
+        names = (_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, server)
+    address = bind(server, config.coordinator.host, config.coordinator.port, security)
     endpoint = ExitStack()
     registry.metrics_address = endpoint.enter_context(
         coordinator_metrics(config, metrics, registry)

@@ -64,6 +64,7 @@ class VerifierLink:
         self.model: ServedModel | None = None
         self.reason = "connecting"
         self._table = table
+        self._timeouts = timeouts
         self._drafters: tuple[str, ...] = ()
         self.stream: DialedStream[VerifierOrder, VerifierReport] = DialedStream(
             worker.address,
@@ -123,7 +124,7 @@ class VerifierLink:
         request = verifier_pb2.GetFlightRecordsRequest(
             session_id=session_id, with_tokens=with_tokens
         )
-        async with open_channel(self.worker.address) as channel:
+        async with open_channel(self.worker.address, self._timeouts.security) as channel:
             stub = verifier_pb2_grpc.VerifierServiceStub(channel)
             try:
                 answer = await stub.GetFlightRecords(request, timeout=_DUMP_TIMEOUT_S)
@@ -148,7 +149,7 @@ class VerifierLink:
             await asyncio.sleep(_RETRY_S)
 
     async def _fetch_tokenizer(self) -> verifier_pb2.GetTokenizerResponse:
-        async with open_channel(self.worker.address) as channel:
+        async with open_channel(self.worker.address, self._timeouts.security) as channel:
             stub = verifier_pb2_grpc.VerifierServiceStub(channel)
             request = verifier_pb2.GetTokenizerRequest()
             answer: verifier_pb2.GetTokenizerResponse = await stub.GetTokenizer(

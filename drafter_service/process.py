@@ -7,6 +7,7 @@ from drafter_service.service import DrafterService
 from ssd.config import SsdConfig
 from ssd.telemetry.tracing import make_tracing
 from ssd.v1 import registry_pb2
+from ssd.wire.security import Security
 from ssd.worker.host import Place, coordinators_of, host_worker, metrics_place
 from ssd.worker.model import capabilities_of, load_draft
 
@@ -26,6 +27,7 @@ def place_of(config: SsdConfig, *, name: str, node: str, device: str, core: int 
         coordinators=coordinators_of(
             config.cluster.coordinators, config.coordinator.host, config.coordinator.port
         ),
+        security=Security.of(config.security),
     )
 
 

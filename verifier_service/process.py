@@ -9,6 +9,7 @@ import structlog
 from ssd.config import SsdConfig
 from ssd.telemetry.tracing import make_tracing
 from ssd.v1 import registry_pb2
+from ssd.wire.security import Security
 from ssd.worker.host import Place, coordinators_of, host_worker, metrics_place
 from ssd.worker.model import capabilities_of, load_target
 from verifier_service.service import VerifierService, kv_slots_of, longest_text
@@ -31,6 +32,7 @@ def place_of(config: SsdConfig, *, name: str, node: str, device: str, core: int 
         coordinators=coordinators_of(
             config.cluster.coordinators, config.coordinator.host, config.coordinator.port
         ),
+        security=Security.of(config.security),
     )
 
 

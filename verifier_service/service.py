@@ -22,6 +22,7 @@ from ssd.v1 import verifier_pb2_grpc
 from ssd.wire.dialed_stream import StreamTimeouts
 from ssd.wire.flight_file import flight_dir, write_records
 from ssd.wire.hello import Capabilities
+from ssd.wire.security import Security
 from ssd.worker.facts import memory_of, read_from_outside
 from ssd.worker.host import exit_when_engine_dies
 from ssd.worker.kv_memory import kv_slots
@@ -179,4 +180,9 @@ def _limits(config: SsdConfig, target: LoadedModel) -> VerifierLimits:
 
 def _stream_timeouts(config: SsdConfig) -> StreamTimeouts:
     timeouts = config.timeouts
-    return StreamTimeouts(timeouts.heartbeat_s, timeouts.peer_dead_s, timeouts.connect_s)
+    return StreamTimeouts(
+        timeouts.heartbeat_s,
+        timeouts.peer_dead_s,
+        timeouts.connect_s,
+        Security.of(config.security),
+    )

@@ -5,6 +5,7 @@ import typer
 from ssd.cli import (
     bench,
     chaos,
+    chat,
     config,
     demo,
     doctor,
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 app.command("serve")(serve.serve)
 app.command("generate")(generate.generate)
+app.command("chat")(chat.chat)
 app.command("status")(status.status)
 app.command("demo")(demo.demo)
 app.command("trace")(trace.trace)

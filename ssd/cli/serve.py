@@ -13,9 +13,11 @@ from ssd.cli.options import (
     one_sentence_errors,
 )
 from ssd.cli.run_dir import run_dir
-from ssd.client import Client
+from ssd.cli.sampling_options import client_of
+from ssd.config import SecuritySection
 from ssd.core.errors import Unavailable
 from ssd.core.mode import Mode
+from ssd.v1.registry_pb2 import ROLE_VERIFIER
 
 _READY_S = 60.0
 
@@ -76,7 +78,11 @@ def serve(
         try:
             with local_service(settings, run_dir=run_dir(), report=console.print) as service:
                 wait_until_serving(
-                    lambda: is_serving(service.address, num_workers=len(service.workers)),
+                    lambda: is_serving(
+                        service.address,
+                        num_workers=len(service.workers),
+                        security=settings.security,
+                    ),
                     deadline_s=_READY_S,
                 )
                 for worker in service.workers:
@@ -88,11 +94,14 @@ def serve(
             raise typer.Exit(INTERRUPTED_EXIT_CODE) from None
 
 
-def is_serving(address: str, *, num_workers: int = 1) -> bool:
+def is_serving(
+    address: str, *, num_workers: int = 1, security: SecuritySection | None = None
+) -> bool:
     """Whether a request would be taken, and this many workers have registered."""
     try:
-        with Client(address) as client:
-            client.model_info()
-            return len(client.status().workers) >= num_workers
+        with client_of(security or SecuritySection(), address) as client:
+            workers = client.status().workers
     except Unavailable:
         return False
+    is_up = any(each.is_up and each.worker.role == ROLE_VERIFIER for each in workers)
+    return is_up and len(workers) >= num_workers

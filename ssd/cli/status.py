@@ -7,8 +7,8 @@ from google.protobuf.json_format import MessageToJson
 from rich.console import Console
 from rich.table import Table
 
-from ssd.cli.options import Address, coordinator_address, one_sentence_errors
-from ssd.client import Client
+from ssd.cli.options import Address, one_sentence_errors
+from ssd.cli.sampling_options import connect
 from ssd.v1 import registry_pb2
 
 
@@ -21,7 +21,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show the workers a coordinator knows and the sessions it runs."""
-    with one_sentence_errors(), Client(coordinator_address(address)) as client:
+    with one_sentence_errors(), connect(address) as client:
         answer = client.status()
     if as_json:
         print(MessageToJson(answer, preserving_proto_field_name=True))

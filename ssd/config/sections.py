@@ -115,6 +115,8 @@ class CoordinatorSection(Section):
     """Seconds after which the text of a session that is over is gone from the disk."""
     stalled_client_timeout_s: Seconds = 60.0
     """Seconds after which a client that takes nothing is cancelled."""
+    reflection: bool = False
+    """Let clients ask for the protocol (gRPC server reflection)."""
 
 
 class VerifierSection(Section):
@@ -248,6 +250,44 @@ class TimeoutsSection(Section):
                 f"timeouts.lease_s ({self.lease_s:g}) must be greater than"
                 f" timeouts.heartbeat_s ({self.heartbeat_s:g})"
             )
+        return self
+
+
+class SecuritySection(Section):
+    """Who may connect, and how connections are encrypted."""
+
+    tls_cert: Text | None = None
+    """PEM file with this process's certificate chain; null: everything goes in clear text."""
+    tls_key: Text | None = None
+    """PEM file with the certificate's private key."""
+    tls_ca: Text | None = None
+    """PEM file with the authorities that the certificates of peers, and of clients, come from."""
+    tls_require_client_cert: bool = False
+    """Refuse connections that show no certificate of security.tls_ca."""
+    tls_server_name: Text | None = None
+    """Name in the certificates of the services, where it is not the address they are dialed at."""
+    cluster_token: Text | None = None
+    """File with the secret that the services show each other; needed with security.tls_cert."""
+    api_keys: Text | None = None
+    """File with the keys of clients, a line each: NAME KEY; null lets everybody generate."""
+    max_sessions_per_key: Count | None = None
+    """Sessions of one key that may run or wait at the same time."""
+
+    @model_validator(mode="after")
+    def _check_tls_is_whole(self) -> Self:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("security.tls_cert and security.tls_key go together")
+        if self.tls_cert is not None and self.tls_ca is None:
+            raise ValueError("security.tls_cert needs security.tls_ca, to know peers by")
+        if self.tls_cert is not None and self.cluster_token is None:
+            raise ValueError(
+                "security.tls_cert needs security.cluster_token, or any client could pose as a"
+                " model"
+            )
+        if self.tls_cert is None and self.tls_require_client_cert:
+            raise ValueError("security.tls_require_client_cert needs security.tls_cert")
+        if self.max_sessions_per_key is not None and self.api_keys is None:
+            raise ValueError("security.max_sessions_per_key needs security.api_keys")
         return self
 
 

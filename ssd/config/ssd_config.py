@@ -9,6 +9,7 @@ from ssd.config.sections import (
     LoggingSection,
     MetricsSection,
     ModelsSection,
+    SecuritySection,
     SpeculationSection,
     TimeoutsSection,
     VerifierSection,
@@ -29,6 +30,7 @@ class SsdConfig(BaseSettings):
     speculation: SpeculationSection = SpeculationSection()
     timeouts: TimeoutsSection = TimeoutsSection()
     cluster: ClusterSection = ClusterSection()
+    security: SecuritySection = SecuritySection()
     metrics: MetricsSection = MetricsSection()
     logging: LoggingSection = LoggingSection()
 

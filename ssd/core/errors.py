@@ -7,6 +7,7 @@ SsdError
 ├── NoCapacity          admission found no room                      RESOURCE_EXHAUSTED
 │   └── Preempted       it made room for an older session; goes on   (not for clients)
 ├── OwnedElsewhere      another coordinator has the request          FAILED_PRECONDITION
+├── Unauthenticated     the client did not say who it is             UNAUTHENTICATED
 ├── Cancelled           the client called Cancel                     CANCELLED
 ├── Poisoned            the request makes the engine fail            INTERNAL
 ├── EngineBroken        the engine fails at everything               the process ends
@@ -64,6 +65,10 @@ class OwnedElsewhere(SsdError):
     def __init__(self, message: str, address: str = "") -> None:
         super().__init__(message)
         self.address = address
+
+
+class Unauthenticated(SsdError):
+    """The client showed no key, or none that is known."""
 
 
 class Cancelled(SsdError):

@@ -4,6 +4,7 @@ import grpc
 import grpc.aio
 
 from ssd.wire.checksums import CheckedStreams
+from ssd.wire.security import CLEAR, Security
 
 MAX_MESSAGE_BYTES = 16 * 2**20  # an Open with a full context is about a megabyte
 _KEEPALIVE_MS = 10_000
@@ -28,11 +29,20 @@ _CLIENT: list[tuple[str, int]] = [
 ]
 
 
-def open_channel(address: str) -> grpc.aio.Channel:
+def channel_options(security: Security = CLEAR) -> list[tuple[str, int | str]]:
+    """What every channel of ours asks of gRPC."""
+    return [*_COMMON, *_CLIENT, *security.channel_options()]
+
+
+def open_channel(address: str, security: Security = CLEAR) -> grpc.aio.Channel:
     """A channel to a service of this project; it connects when first used."""
-    return grpc.aio.insecure_channel(address, options=[*_COMMON, *_CLIENT])
+    options = channel_options(security)
+    if not security.is_encrypted:
+        return grpc.aio.insecure_channel(address, options=options)
+    return grpc.aio.secure_channel(address, security.channel_credentials(), options=options)
 
 
-def make_server() -> grpc.aio.Server:
+def make_server(security: Security = CLEAR) -> grpc.aio.Server:
     """A server that accepts what our channels send."""
-    return grpc.aio.server(interceptors=[CheckedStreams()], options=[*_COMMON, *_SERVER])
+    interceptors = [CheckedStreams(), *security.interceptors()]
+    return grpc.aio.server(interceptors=interceptors, options=[*_COMMON, *_SERVER])

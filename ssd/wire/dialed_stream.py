@@ -23,6 +23,7 @@ from ssd.wire.channels import open_channel
 from ssd.wire.checksums import Mangled
 from ssd.wire.hello import Capabilities, decode_hello
 from ssd.wire.outbox import Outbox, OutboxOverflow
+from ssd.wire.security import CLEAR, Security
 
 log = structlog.get_logger()
 Order = TypeVar("Order")
@@ -39,11 +40,15 @@ class PeerSilent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StreamTimeouts:
-    """Seconds: between heartbeats, until silence means death, and for the first hello."""
+    """Seconds: between heartbeats, until silence means death, and for the first hello.
+
+    And how the peer is trusted.
+    """
 
     heartbeat_s: float
     peer_dead_s: float
     connect_s: float
+    security: Security = CLEAR
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,7 @@ class DialedStream(Generic[Order, Report]):
     async def _attempt(self) -> str:
         """One stream from hello to end; why it ended."""
         try:
-            async with open_channel(self.address) as channel:
+            async with open_channel(self.address, self._timeouts.security) as channel:
                 await self._serve(channel)
         except ExceptionGroup as group:
             return _reason(group)

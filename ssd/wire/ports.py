@@ -5,6 +5,7 @@ import socket
 import grpc.aio
 
 from ssd.core.errors import ConfigError
+from ssd.wire.security import CLEAR, Security
 
 WILDCARDS = frozenset({"0.0.0.0", "[::]", "::"})
 
@@ -25,7 +26,7 @@ def _own_host() -> str:
         return str(probe.getsockname()[0])
 
 
-def bind(server: grpc.aio.Server, host: str, port: int) -> str:
+def bind(server: grpc.aio.Server, host: str, port: int, security: Security = CLEAR) -> str:
     """Take a port, any free one for 0; the address that peers dial.
 
     Raises:
@@ -33,7 +34,11 @@ def bind(server: grpc.aio.Server, host: str, port: int) -> str:
     """
     try:
         _try(host, port)
-        bound = server.add_insecure_port(f"{host}:{port}")
+        address = f"{host}:{port}"
+        if security.is_encrypted:
+            bound = server.add_secure_port(address, security.server_credentials())
+        else:
+            bound = server.add_insecure_port(address)
     except (OSError, RuntimeError) as error:
         raise ConfigError(f"port {port} of {host} is taken, or not ours to take") from error
     return f"{host}:{bound}"

@@ -9,6 +9,7 @@ import grpc.aio
 
 from ssd.v1 import registry_pb2, registry_pb2_grpc
 from ssd.wire.channels import open_channel
+from ssd.wire.security import CLEAR, Security
 
 _RETRY_S = 0.5
 _CALL_TIMEOUT_S = 2.0
@@ -19,18 +20,22 @@ async def keep_registered(
     coordinators: Sequence[str],
     *,
     report: Callable[[str, str], None],
+    security: Security = CLEAR,
 ) -> None:
     """Register with every coordinator until cancelled; `report(address, words)` at each change."""
     async with asyncio.TaskGroup() as tasks:
         for address in coordinators:
-            tasks.create_task(_keep_registered(worker, address, report))
+            tasks.create_task(_keep_registered(worker, address, report, security))
 
 
 async def _keep_registered(
-    worker: registry_pb2.Worker, address: str, report: Callable[[str, str], None]
+    worker: registry_pb2.Worker,
+    address: str,
+    report: Callable[[str, str], None],
+    security: Security,
 ) -> None:
     said = ""
-    async with open_channel(address) as channel:
+    async with open_channel(address, security) as channel:
         stub = registry_pb2_grpc.RegistryServiceStub(channel)
         request = registry_pb2.RegisterRequest(worker=worker)
         while True:
@@ -45,17 +50,19 @@ async def _keep_registered(
             await asyncio.sleep(pause_s)
 
 
-async def announce_leave(worker: registry_pb2.Worker, coordinators: Sequence[str]) -> None:
+async def announce_leave(
+    worker: registry_pb2.Worker, coordinators: Sequence[str], security: Security = CLEAR
+) -> None:
     """Say that the worker is about to stop; a coordinator that does not answer finds out."""
     leaving = registry_pb2.Worker()
     leaving.CopyFrom(worker)
     leaving.is_leaving = True
     request = registry_pb2.RegisterRequest(worker=leaving)
-    await asyncio.gather(*(_say(request, address) for address in coordinators))
+    await asyncio.gather(*(_say(request, address, security) for address in coordinators))
 
 
-async def _say(request: registry_pb2.RegisterRequest, address: str) -> None:
-    async with open_channel(address) as channel:
+async def _say(request: registry_pb2.RegisterRequest, address: str, security: Security) -> None:
+    async with open_channel(address, security) as channel:
         stub = registry_pb2_grpc.RegistryServiceStub(channel)
         with contextlib.suppress(grpc.aio.AioRpcError):
             await stub.Register(request, timeout=_CALL_TIMEOUT_S)

@@ -3,6 +3,7 @@
 from typing import Any, NoReturn
 
 import grpc
+import grpc.aio
 from google.protobuf import any_pb2
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
@@ -20,6 +21,7 @@ _CODES: dict[type[errors.SsdError], grpc.StatusCode] = {
     errors.UnknownSession: grpc.StatusCode.NOT_FOUND,
     errors.SessionConflict: grpc.StatusCode.ALREADY_EXISTS,
     errors.NoCapacity: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
     errors.Cancelled: grpc.StatusCode.CANCELLED,
     errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
     errors.OwnedElsewhere: grpc.StatusCode.FAILED_PRECONDITION,
@@ -47,7 +49,7 @@ def error_named(kind: str, message: str) -> errors.SsdError:
 
 def error_of_call(error: grpc.RpcError) -> errors.SsdError:
     """The error behind a failed call, as a client sees it: the server's sentence, our class."""
-    assert isinstance(error, grpc.Call)
+    assert isinstance(error, grpc.Call | grpc.aio.AioRpcError)
     code, details = error.code(), error.details() or "no details"
     kind = _BY_CODE.get(code, errors.SsdError)
     field, retry_s = _unpacked(error)
@@ -96,7 +98,7 @@ def _packed(detail: Message) -> any_pb2.Any:
     return packed
 
 
-def _unpacked(error: grpc.Call) -> tuple[str | None, float | None]:
+def _unpacked(error: grpc.Call | grpc.aio.AioRpcError) -> tuple[str | None, float | None]:
     """The field that was refused, and the seconds to wait before trying again."""
     field, retry_s = None, None
     for key, value in error.trailing_metadata() or ():
@@ -111,7 +113,7 @@ def _unpacked(error: grpc.Call) -> tuple[str | None, float | None]:
     return field, retry_s
 
 
-def _owner(error: grpc.Call) -> str:
+def _owner(error: grpc.Call | grpc.aio.AioRpcError) -> str:
     """The address of the coordinator that has the request, empty when that is not the matter."""
     for key, value in error.trailing_metadata() or ():
         if key != _DETAILS_KEY:

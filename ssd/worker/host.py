@@ -25,6 +25,7 @@ from ssd.wire.channels import make_server
 from ssd.wire.hello import Capabilities, encode_hello
 from ssd.wire.ports import bind, reachable
 from ssd.wire.registration import announce_leave, keep_registered
+from ssd.wire.security import CLEAR, Security
 from ssd.worker.stall_watch import Pulse, exit_when_engine_stalls, watch_for_stall
 
 _LOOK_EVERY_S = 0.02
@@ -78,6 +79,7 @@ class Place:
     core: int | None
     coordinators: tuple[str, ...]
     drain_s: float = 0.0
+    security: Security = CLEAR
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +122,18 @@ async def _host(
     stop: asyncio.Event,
     ready: Callable[[str], None],
 ) -> None:
-    server = make_server()
+    server = make_server(place.security)
     service.add_to(server)
     vitals = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(vitals, server)
-    address = reachable(bind(server, place.host, place.port))
+    address = reachable(bind(server, place.host, place.port, place.security))
     service.start()
     await server.start()
     await vitals.set("", HealthCheckResponse.SERVING)
     card = _card(place, address, metrics_address, me)
-    registering = asyncio.create_task(keep_registered(card, place.coordinators, report=_report))
+    registering = asyncio.create_task(
+        keep_registered(card, place.coordinators, report=_report, security=place.security)
+    )
     watching = asyncio.create_task(
         watch_for_stall(service.pulses, service.stall_limit_s, stalled=exit_when_engine_stalls)
     )
@@ -161,7 +165,7 @@ async def _let_sessions_go(service: WorkerService, card: registry_pb2.Worker, pl
     give_up = asyncio.get_running_loop().time() + place.drain_s
     if not service.has_sessions or not place.drain_s:
         return
-    await announce_leave(card, place.coordinators)
+    await announce_leave(card, place.coordinators, place.security)
     log.info("worker drains", worker=place.name, drain_s=place.drain_s)
     while service.has_sessions and asyncio.get_running_loop().time() < give_up:  # noqa: ASYNC110
         await asyncio.sleep(_LOOK_EVERY_S)

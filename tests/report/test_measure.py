@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from ssd.client import Generation
+from ssd.client.connection import Tries
 from ssd.core.messages import FinishReason
 from ssd.core.mode import Mode
 from ssd.report.measure import read_run
@@ -25,6 +26,7 @@ def complete() -> generation_pb2.GenerateResponse:
     message = generation_pb2.Complete(
         finish_reason=common_pb2.FINISH_REASON_LENGTH,
         mode=common_pb2.MODE_SSD,
+        usage=generation_pb2.Usage(completion_tokens=5),
         rounds=[encode_round(each) for each in ROUNDS],
         growth=encode_spans(growth_of(ROUNDS)),
     )
@@ -41,7 +43,7 @@ def test_a_run_holds_what_came_and_when() -> None:
     shown: list[str] = []
     clock: Iterator[float] = iter([0.25, 0.5, 1.0])
     responses = [delta("there", 1, 2), delta("", 3), delta(" lived", 4, 5), complete()]
-    generation = Generation(lambda *_: iter(responses))
+    generation = Generation(lambda *_: iter(responses), Tries(max_retries=0, timeout_s=None))
     run = read_run(generation, REQUEST, show=shown.append, elapsed_s=lambda: next(clock))
     assert (run.text, run.token_ids) == ("there lived", (1, 2, 3, 4, 5))
     assert (run.first_token_s, run.last_token_s) == (0.25, 1.0)

@@ -27,6 +27,7 @@ from ssd.wire.channels import open_channel
 from ssd.wire.codec import MODES
 from ssd.wire.hello import Capabilities
 from ssd.wire.sampling_codec import RULES
+from ssd.wire.security import Security
 from ssd.worker.host import Place, host_worker, metrics_place
 from ssd.worker.model import capabilities_of
 from verifier_service.service import VerifierService
@@ -143,7 +144,7 @@ class Cluster:
         run = run_coordinator(self._config, stop=self._stopping, ready=address.set_result)
         self._tasks.append(asyncio.create_task(run))
         self.address = await first_of(address, self._tasks[-1])
-        self._channel = open_channel(self.address)
+        self._channel = open_channel(self.address, Security.of(self._config.security))
 
     async def restart_coordinator(self, **sections: dict[str, Any]) -> None:
         """Stop the coordinator and start another at its address."""
@@ -266,6 +267,7 @@ class Cluster:
             core=None,
             drain_s=self._config.timeouts.drain_s,
             coordinators=(self.address,),
+            security=Security.of(self._config.security),
         )
         check_every_round(service)
         stopping = asyncio.Event()

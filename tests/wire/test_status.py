@@ -14,6 +14,7 @@ CODES = {
     errors.SessionConflict: grpc.StatusCode.ALREADY_EXISTS,
     errors.NoCapacity: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.Preempted: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
     errors.Cancelled: grpc.StatusCode.CANCELLED,
     errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
     errors.Draining: grpc.StatusCode.UNAVAILABLE,

@@ -1,0 +1,92 @@
+"""Command line options that say how to generate, shared by `ssd generate` and `ssd chat`."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ssd.cli.options import configuration, coordinator_address
+from ssd.client import Client, Options, Tls
+from ssd.config import SecuritySection
+from ssd.core.errors import ConfigError, InvalidRequest
+from ssd.core.mode import Mode
+from ssd.core.speculation_limits import SpeculationLimits
+
+Temperature = Annotated[float | None, typer.Option(help="0 is greedy, at most 2.")]
+TopP = Annotated[float | None, typer.Option(help="Nucleus, above 0 to 1.")]
+TopK = Annotated[int | None, typer.Option(help="Likeliest tokens to draw from.")]
+MinP = Annotated[float | None, typer.Option(help="Cut below this share of the likeliest.")]
+MaxTokens = Annotated[int | None, typer.Option(help="Tokens at most.")]
+MinTokens = Annotated[int | None, typer.Option(help="No end before this many tokens.")]
+RepetitionPenalty = Annotated[float | None, typer.Option(help="Above 1 disfavours all said.")]
+PresencePenalty = Annotated[float | None, typer.Option(help="Off what the output holds.")]
+FrequencyPenalty = Annotated[float | None, typer.Option(help="Off per time it holds it.")]
+LogitBias = Annotated[
+    list[str] | None, typer.Option(metavar="ID=BIAS", help="Added to a token's logit.")
+]
+BadWords = Annotated[list[str] | None, typer.Option("--bad-word", help="Never to be said.")]
+Stop = Annotated[list[str] | None, typer.Option(help="A text that ends the output.")]
+StopTokenIds = Annotated[list[int] | None, typer.Option("--stop-token-id", help="Ends it too.")]
+Seed = Annotated[int | None, typer.Option(help="Same seed, same text.")]
+ModeOption = Annotated[
+    Mode | None, typer.Option(help="ssd drafts ahead, sd drafts in turn, ar does not.")
+]
+MaxNodes = Annotated[int | None, typer.Option(help="Drafted tokens per round, at most.")]
+MaxDepth = Annotated[int | None, typer.Option(help="Tokens accepted per round, at most.")]
+KeyFile = Annotated[
+    Path | None, typer.Option("--api-key-file", help="File that holds the API key.")
+]
+
+
+def connect(address: str | None, key_file: Path | None = None) -> Client:
+    """A client of the coordinator, encrypted where the configuration's section security is.
+
+    Raises:
+        ConfigError: a file cannot be read, or the configuration is refused.
+    """
+    settings = configuration(None, None)
+    return client_of(settings.security, coordinator_address(address), key_file)
+
+
+def client_of(security: SecuritySection, address: str, key_file: Path | None = None) -> Client:
+    """Raises ConfigError when a file cannot be read."""
+    tls = None
+    if security.tls_ca is not None:
+        tls = Tls(security.tls_ca, security.tls_cert, security.tls_key, security.tls_server_name)
+    try:
+        return Client(
+            address,
+            api_key=None if key_file is None else _secret(key_file),
+            tls=tls,
+            cluster_token=(
+                None if security.cluster_token is None else _secret(Path(security.cluster_token))
+            ),
+        )
+    except OSError as error:
+        raise ConfigError(f"cannot read {error.filename}: {error.strerror}") from error
+
+
+def options_of(**fields: Any) -> Options:
+    """What the options of a command say; those not given are left to the server.
+
+    Raises:
+        InvalidRequest: a bias is no ID=BIAS.
+    """
+    limits = SpeculationLimits(fields.pop("max_nodes"), fields.pop("max_depth"))
+    biases = dict(_bias(each) for each in fields.pop("logit_bias") or ())
+    lists = ("bad_words", "stop", "stop_token_ids")
+    given: dict[str, Any] = {name: tuple(fields.pop(name) or ()) for name in lists}
+    return Options(**fields, **given, logit_bias=biases, speculation=limits)
+
+
+def _bias(assignment: str) -> tuple[int, float]:
+    token_id, _, bias = assignment.partition("=")
+    try:
+        return int(token_id), float(json.loads(bias))
+    except ValueError as error:
+        raise InvalidRequest(f"--logit-bias takes ID=BIAS, not {assignment}") from error
+
+
+def _secret(file: Path) -> str:
+    return file.expanduser().read_text("utf-8").strip()
