@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from ssd.cli import sampling_options as options
+from ssd.cli.connection import connect
 from ssd.cli.options import Address, one_sentence_errors
-from ssd.cli.sampling_options import connect, options_of
+from ssd.cli.sampling_options import options_of
 from ssd.client import Client, Completion, Message, Options
 
 _LEAVING = frozenset({"/quit", "/exit"})

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ssd.cli.connection import client_of
 from ssd.cli.options import Address, Assignments, ConfigFile, configuration, one_sentence_errors
 from ssd.doctor import Check, Health, machine_checks, service_checks
 
@@ -31,12 +32,10 @@ def doctor(
     with one_sentence_errors():
         settings = configuration(config, assignments)
         coordinator = settings.coordinator
-        checks = [
-            *machine_checks(settings),
-            *service_checks(
-                address or f"{coordinator.host}:{coordinator.port}", is_expected=address is not None
-            ),
-        ]
+        checks = list(machine_checks(settings))
+        where = address or f"{coordinator.host}:{coordinator.port}"
+        with client_of(settings.security, where) as client:
+            checks += service_checks(client, is_expected=address is not None)
     if as_json:
         print(json.dumps([asdict(each) for each in checks], indent=2))
     else:

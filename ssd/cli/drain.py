@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from ssd.cli.options import Address, coordinator_address, one_sentence_errors
-from ssd.client import Client
+from ssd.cli.connection import connect
+from ssd.cli.options import Address, one_sentence_errors
 
 
 def drain(
@@ -18,7 +18,7 @@ def drain(
 
     Example: ssd drain verifier-0
     """
-    with one_sentence_errors(), Client(coordinator_address(address)) as client:
+    with one_sentence_errors(), connect(address) as client:
         num_staying = client.drain(worker, undo=undo)
     if undo:
         print(f"{worker} is back in use")

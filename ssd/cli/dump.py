@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from ssd.cli.options import Address, coordinator_address, one_sentence_errors
-from ssd.client import Client
+from ssd.cli.connection import connect
+from ssd.cli.options import Address, one_sentence_errors
 from ssd.core.errors import ConfigError
 from ssd.core.flight_recorder import Event
 from ssd.wire.flight_file import unpack, write_private
@@ -28,7 +28,7 @@ def dump(
     Example: ssd dump 5f0c-0 --with-tokens
     """
     with one_sentence_errors():
-        with Client(coordinator_address(address)) as client:
+        with connect(address) as client:
             records = client.dump(session, with_tokens=with_tokens)
         for number, record in enumerate(records):
             path = out / f"{_file_name(session)}-{number}.flight"

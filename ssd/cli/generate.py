@@ -8,8 +8,9 @@ import typer
 from google.protobuf.json_format import MessageToDict
 
 from ssd.cli import sampling_options as options
+from ssd.cli.connection import connect
 from ssd.cli.options import Address, one_sentence_errors
-from ssd.cli.sampling_options import connect, options_of
+from ssd.cli.sampling_options import options_of
 from ssd.client import Completion, Generation, Piece
 from ssd.core.rule import Rule
 

@@ -6,10 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ssd.cli.options import configuration, coordinator_address
-from ssd.client import Client, Options, Tls
-from ssd.config import SecuritySection
-from ssd.core.errors import ConfigError, InvalidRequest
+from ssd.client import Options
+from ssd.core.errors import InvalidRequest
 from ssd.core.mode import Mode
 from ssd.core.speculation_limits import SpeculationLimits
 
@@ -39,34 +37,6 @@ KeyFile = Annotated[
 ]
 
 
-def connect(address: str | None, key_file: Path | None = None) -> Client:
-    """A client of the coordinator, encrypted where the configuration's section security is.
-
-    Raises:
-        ConfigError: a file cannot be read, or the configuration is refused.
-    """
-    settings = configuration(None, None)
-    return client_of(settings.security, coordinator_address(address), key_file)
-
-
-def client_of(security: SecuritySection, address: str, key_file: Path | None = None) -> Client:
-    """Raises ConfigError when a file cannot be read."""
-    tls = None
-    if security.tls_ca is not None:
-        tls = Tls(security.tls_ca, security.tls_cert, security.tls_key, security.tls_server_name)
-    try:
-        return Client(
-            address,
-            api_key=None if key_file is None else _secret(key_file),
-            tls=tls,
-            cluster_token=(
-                None if security.cluster_token is None else _secret(Path(security.cluster_token))
-            ),
-        )
-    except OSError as error:
-        raise ConfigError(f"cannot read {error.filename}: {error.strerror}") from error
-
-
 def options_of(**fields: Any) -> Options:
     """What the options of a command say; those not given are left to the server.
 
@@ -86,7 +56,3 @@ def _bias(assignment: str) -> tuple[int, float]:
         return int(token_id), float(json.loads(bias))
     except ValueError as error:
         raise InvalidRequest(f"--logit-bias takes ID=BIAS, not {assignment}") from error
-
-
-def _secret(file: Path) -> str:
-    return file.expanduser().read_text("utf-8").strip()

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from ssd.cli.connection import client_of
 from ssd.cli.options import (
     INTERRUPTED_EXIT_CODE,
     Assignments,
@@ -13,7 +14,6 @@ from ssd.cli.options import (
     one_sentence_errors,
 )
 from ssd.cli.run_dir import run_dir
-from ssd.cli.sampling_options import client_of
 from ssd.config import SecuritySection
 from ssd.core.errors import Unavailable
 from ssd.core.mode import Mode

@@ -7,8 +7,8 @@ from google.protobuf.json_format import MessageToJson
 from rich.console import Console
 from rich.table import Table
 
+from ssd.cli.connection import connect
 from ssd.cli.options import Address, one_sentence_errors
-from ssd.cli.sampling_options import connect
 from ssd.v1 import registry_pb2
 
 

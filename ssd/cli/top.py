@@ -8,7 +8,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-from ssd.cli.options import Address, coordinator_address, one_sentence_errors
+from ssd.cli.connection import connect
+from ssd.cli.options import Address, one_sentence_errors
 from ssd.client import Client
 from ssd.core.errors import Unavailable
 from ssd.telemetry.live_figures import Figures, Process, Snapshot, figures_between, take_snapshot
@@ -31,7 +32,7 @@ def top(
     Example: ssd top --interval 1
     """
     console = Console()
-    with one_sentence_errors(), Client(coordinator_address(address)) as client:
+    with one_sentence_errors(), connect(address) as client:
         before = _look(client)
         try:
             if once:

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from ssd.cli.connection import connect
 from ssd.cli.options import (
     INTERRUPTED_EXIT_CODE,
     Assignments,
@@ -21,7 +22,6 @@ from ssd.cli.options import (
 )
 from ssd.cli.run_dir import run_dir
 from ssd.cli.serve import is_serving
-from ssd.client import Client
 from ssd.config import SsdConfig
 from ssd.core.errors import ConfigError
 from ssd.core.mode import Mode
@@ -92,7 +92,7 @@ def _make_ready(out: Path) -> None:
 
 def _run(address: str, request: Request, trace_id: str) -> RunRecord:
     parent = f"00-{trace_id}-{secrets.token_hex(8)}-01"
-    with Client(address) as client:
+    with connect(address) as client:
         sent_s = time.perf_counter()
         generation = client.generate(request.prompt, request.traced(parent))
         return read_run(

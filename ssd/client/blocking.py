@@ -121,6 +121,11 @@ class Client:
         self._registry = registry_pb2_grpc.RegistryServiceStub(channel)
         self._channels.append(channel)
 
+    @property
+    def address(self) -> str:
+        """The coordinator's, as it was given or as another coordinator said."""
+        return self._address
+
     def __enter__(self) -> Self:
         return self
 

@@ -15,17 +15,16 @@ _SLOW_MS = 5.0
 _OFF_MS = 50.0
 
 
-def service_checks(address: str, *, is_expected: bool) -> Iterator[Check]:
+def service_checks(client: Client, *, is_expected: bool) -> Iterator[Check]:
     """What a coordinator and its workers say; `is_expected` makes its absence a failure."""
-    with Client(address) as client:
-        try:
-            status = client.status()
-        except SsdError as error:
-            advice = f"ssd serve, or name a coordinator with --address ({error})"
-            absent = f"none answers at {address}"
-            yield fail("coordinator", absent, advice) if is_expected else ok("coordinator", absent)
-            return
-        yield from _coordinator(client, address)
+    try:
+        status = client.status()
+    except SsdError as error:
+        advice = f"ssd serve, or name a coordinator with --address ({error})"
+        absent = f"none answers at {client.address}"
+        yield fail("coordinator", absent, advice) if is_expected else ok("coordinator", absent)
+        return
+    yield from _coordinator(client, client.address)
     yield from _workers(status)
 
 

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ssd.cli.main import app
+from ssd.client import Client
 from ssd.config import SsdConfig
 from ssd.doctor import Health, machine_checks, service_checks
 from ssd.doctor import machine as looked_at
@@ -76,8 +77,9 @@ def test_a_lack_of_memory_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_coordinator_that_was_named_must_answer() -> None:
-    [expected] = service_checks("127.0.0.1:1", is_expected=True)
-    [unexpected] = service_checks("127.0.0.1:1", is_expected=False)
+    with Client("127.0.0.1:1") as client:
+        [expected] = service_checks(client, is_expected=True)
+        [unexpected] = service_checks(client, is_expected=False)
     assert (expected.health, unexpected.health) == (Health.FAIL, Health.OK)
 
 

@@ -1,4 +1,4 @@
-"""B5, B6, F1: texts of different architectures, many at once, equal their own plain decoding.
+"""B5, B6: texts of different architectures, many at once, equal their own plain decoding.
 
 Targets run through the reference runner as in production, with trees of several drafted sessions in
 one forward beside plain ones; the draft is another architecture. Float64, token for token.

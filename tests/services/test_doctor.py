@@ -2,6 +2,7 @@
 
 import asyncio
 
+from ssd.client import Client
 from ssd.doctor import Check, Health, service_checks
 from ssd.engine.loading import LoadedModel
 from tests.models.scripted_model import ScriptedModel
@@ -10,8 +11,11 @@ from tests.services.cluster import Cluster, until
 
 
 async def checks_of(cluster: Cluster) -> dict[str, Check]:
-    found = await asyncio.to_thread(lambda: list(service_checks(cluster.address, is_expected=True)))
-    return {each.name: each for each in found}
+    def look() -> list[Check]:
+        with Client(cluster.address) as client:
+            return list(service_checks(client, is_expected=True))
+
+    return {each.name: each for each in await asyncio.to_thread(look)}
 
 
 async def test_a_whole_service_is_well(
