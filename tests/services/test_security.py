@@ -89,6 +89,24 @@ async def test_without_a_known_key_nothing_is_answered(
         await alice.generate(PROMPT, Options(max_tokens=2)).read()
 
 
+async def test_only_the_same_key_reads_what_a_prompt_left_in_the_cache(
+    cluster: Cluster, keys: str, table_target: LoadedModel, table_draft: LoadedModel
+) -> None:
+    """The time to the first token would tell others what was asked."""
+    await cluster.coordinate(security={"api_keys": keys})
+    await cluster.pair(table_target, table_draft)
+    prompt = tuple(index * 5 % 12 for index in range(200))
+    cached = []
+    for key in (ALICE, BOB, ALICE, BOB):
+        async with client(cluster, key) as caller:
+            generation = caller.generate(prompt, Options(temperature=0.0, max_tokens=20))
+            await generation.read()
+            cached.append(generation.completion.num_cached_prompt_tokens)
+        await cluster.until_freed()
+    assert cached[:2] == [0, 0]
+    assert all(count > 150 for count in cached[2:])
+
+
 async def test_a_request_belongs_to_the_key_that_opened_it(
     cluster: Cluster, keys: str, script: ScriptedModel
 ) -> None:
