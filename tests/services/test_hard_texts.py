@@ -76,7 +76,7 @@ async def test_a_prompt_of_four_thousand_tokens_and_a_long_output(
     rng = random.Random(1)
     prompt = tuple(rng.randrange(VOCAB_SIZE) for _ in range(4_096))
     await cluster.pair(
-        load_table(agreeing(script), context_len=8_192),
+        load_table(agreeing(script), context_len=8_192, forward_s=0.003),
         load_table(short_sighted(script), context_len=8_192),
     )
     expected = script.continue_text(prompt, max_len=4_096 + 200)

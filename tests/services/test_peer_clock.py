@@ -1,10 +1,12 @@
 """A drafter on a machine whose clock says something else."""
 
 import time
+from functools import partial
 
 import pytest
 
 from ssd.core.rounds import GrowthSpan
+from ssd.engine.device_span import DeviceSpan
 from ssd.engine.loading import LoadedModel
 from ssd.wire.codec import decode_round, decode_spans
 from tests.services.cluster import Cluster, until
@@ -28,8 +30,9 @@ class AnHourAhead:
 async def test_growth_steps_come_on_the_verifiers_clock(
     cluster: Cluster, target: LoadedModel, draft: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("machine", "servicer"):
-        monkeypatch.setattr(f"drafter_service.{module}.time", AnHourAhead)
+    span = partial(DeviceSpan, clock=AnHourAhead.monotonic)
+    monkeypatch.setattr("drafter_service.machine.DeviceSpan", span)
+    monkeypatch.setattr("drafter_service.servicer.time", AnHourAhead)
     verifier, _ = await cluster.pair(target, draft)
     service = verifier.service
     assert isinstance(service, VerifierService)
