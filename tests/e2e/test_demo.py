@@ -113,7 +113,8 @@ def test_every_text_is_that_of_plain_decoding(ended: Ended) -> None:
 def test_drafts_were_made_where_the_mode_says_so(ended: Ended) -> None:
     runs = json.loads((ended.household.out / "report.json").read_text())["runs"]
     drafted = {run["mode"] for run in runs if run["tokens_per_round"] > 1.0}
-    assert drafted == {"ssd", "sd"}
+    assert "sd" in drafted  # it waits for its drafts
+    assert "ar" not in drafted  # and `ssd` may not: a forward of this pair is over before a message
 
 
 def test_the_report_is_printed_on_request_and_everything_else_beside_it(ended: Ended) -> None:

@@ -1,6 +1,7 @@
 """Coordinators that share a verifier know nothing of each other's sessions, ids and drafters."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Any
 
 from ssd.engine.loading import LoadedModel
@@ -125,11 +126,13 @@ async def test_a_second_stream_of_a_coordinator_takes_the_place_of_the_first(
     """The end of the first, when it comes, ends nothing of the second."""
     await cluster.coordinate()
     verifier = await cluster.verify(table_target)
-    first = Coordinator(verifier.address, "one")
-    async with first, Coordinator(verifier.address, "one") as second:
-        await first.say(Order(open=opening("a", max_len=300)))
-        await first.until(lambda: first.finished)
-        await second.say(Order(open=opening("b", max_len=300)))
+    async with AsyncExitStack() as streams:
+        async with Coordinator(verifier.address, "one") as first:
+            await first.say(Order(open=opening("a", max_len=300)))
+            await first.until(lambda: first.finished)
+            second = await streams.enter_async_context(Coordinator(verifier.address, "one"))
+            await second.say(Order(open=opening("b", max_len=300)))
+            await second.until(lambda: second.tokens)
         await second.until(lambda: second.finished)
         assert tuple(second.tokens["b"]) == script.continue_text(PROMPT, max_len=300)
     await cluster.until_freed()
