@@ -30,8 +30,8 @@ class AnHourAhead:
 async def test_growth_steps_come_on_the_verifiers_clock(
     cluster: Cluster, target: LoadedModel, draft: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    span = partial(DeviceSpan, clock=AnHourAhead.monotonic)
-    monkeypatch.setattr("drafter_service.machine.DeviceSpan", span)
+    worked = partial(DeviceSpan, clock=AnHourAhead.monotonic)
+    monkeypatch.setattr("drafter_service.machine.DeviceSpan", worked)
     monkeypatch.setattr("drafter_service.servicer.time", AnHourAhead)
     verifier, _ = await cluster.pair(target, draft)
     service = verifier.service
