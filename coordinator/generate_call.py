@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
+from coordinator.live_session import LiveSession
 from coordinator.output_text import OutputText
 from coordinator.owners import expect_ours
 from coordinator.request_telemetry import RequestTelemetry
@@ -12,7 +13,7 @@ from coordinator.request_watch import RequestWatch
 from coordinator.response_writer import ResponseWriter
 from coordinator.responses import delta_response, prompt_response
 from coordinator.served_model import ServedModel
-from coordinator.session_table import LiveSession, SessionTable
+from coordinator.session_table import SessionTable
 from ssd.core.client_session import Admission
 from ssd.core.errors import InvalidRequest, SsdError, UnknownSession
 

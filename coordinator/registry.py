@@ -95,7 +95,7 @@ class Registry:
         log.info("worker drains" if not undo else "worker is back in use", worker=name)
         self._assign_all()
         link = self.links.get(name)
-        return 0 if link is None else self._table.drain_seat(link, is_draining=not undo)
+        return 0 if link is None else self._table.seating.drain(link, is_draining=not undo)
 
     async def expire(self) -> None:
         """Drop workers whose lease ended; runs until cancelled."""
@@ -150,7 +150,7 @@ class Registry:
         standing = {link.instance_id for link in self.links.values()}
         for link in gone:
             if link.instance_id not in standing:
-                self._table.process_lost(link.instance_id)
+                self._table.seating.process_lost(link.instance_id)
 
     def _assign_all(self) -> None:
         for name, link in self.links.items():

@@ -52,7 +52,7 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
             unix_ns=time.time_ns(),
             moves=[
                 registry_pb2.MoveCount(reason=reason.value, count=count)
-                for reason, count in self._table.moves.items()
+                for reason, count in self._table.seating.moves.items()
             ],
         )
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from coordinator.live_session import LiveSession
 from coordinator.served_model import ServedModel
-from coordinator.session_table import LiveSession
 from ssd.core.logprobs import TokenLogprobs
 from ssd.core.messages import FinishReason
 from ssd.core.rounds import Lookup, RoundFigures, figures_of

@@ -127,7 +127,7 @@ async def _end_requests(server: grpc.aio.Server, table: SessionTable, *, within_
     Other calls do not hold the process: a client that watches its health never hangs up.
     """
     ending = asyncio.create_task(server.stop(grace=within_s))
-    while table.num_running + table.num_queued > 0 and not ending.done():
+    while table.turns.num_running + table.turns.num_queued > 0 and not ending.done():
         await asyncio.wait([ending], timeout=_DRAIN_POLL_S)
     await server.stop(grace=_LAST_WORDS_S)
     await ending
@@ -136,16 +136,22 @@ async def _end_requests(server: grpc.aio.Server, table: SessionTable, *, within_
 async def _report_readiness(table: SessionTable, vitals: health.aio.HealthServicer) -> None:
     """The service is ready while a verifier is attached."""
     while True:
-        status = HealthCheckResponse.SERVING if table.seats else HealthCheckResponse.NOT_SERVING
+        status = (
+            HealthCheckResponse.SERVING if table.seating.seats else HealthCheckResponse.NOT_SERVING
+        )
         await vitals.set(_SERVICE, status)
-        await table.seats_changed.wait()
-        table.seats_changed.clear()
+        await table.seating.seats_changed.wait()
+        table.seating.seats_changed.clear()
 
 
 def _facts(table: SessionTable) -> TableFacts:
-    openings = {reason.value: count for reason, count in dict(table.moves).items()}
+    openings = {reason.value: count for reason, count in dict(table.seating.moves).items()}
     return TableFacts(
-        table.num_running, table.num_queued, len(table.seats), table.num_stale, openings
+        table.turns.num_running,
+        table.turns.num_queued,
+        len(table.seating.seats),
+        table.reports.num_stale,
+        openings,
     )
 
 

@@ -105,19 +105,19 @@ class VerifierLink:
         self.reason = ""
         self.stream.send([AssignDrafters(addresses=self._drafters)])
         log.info("verifier attached", verifier=self.name, model=peer.model_name)
-        self._table.add_seat(self)
+        self._table.seating.add(self)
 
     def received(self, report: VerifierReport) -> None:
         if isinstance(report, Commit | Finished | Refused):
-            self._table.take(report)
+            self._table.reports.take(report)
         elif isinstance(report, Ledger):
-            self._table.compare(self, report)
+            self._table.reports.compare(self, report)
 
     def lost(self, reason: str) -> None:
         if not self.reason:
             log.warning("verifier lost", verifier=self.name, reason=reason)
         self.reason = reason
-        self._table.remove_seat(self)
+        self._table.seating.remove(self)
 
     async def records_of(self, session_id: str, *, with_tokens: bool) -> list[bytes]:
         """The flight records that this verifier keeps of a session; none if it does not answer."""

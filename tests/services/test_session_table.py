@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from coordinator.generate_call import GenerateCall
+from coordinator.live_session import LiveSession, MoveReason
 from coordinator.output_text import OutputText
 from coordinator.request_telemetry import RequestTelemetry
 from coordinator.response_writer import ResponseWriter
 from coordinator.served_model import ServedModel
-from coordinator.session_table import LiveSession, MoveReason, SessionTable, TableLimits
+from coordinator.session_table import SessionTable, TableLimits
 from coordinator.text_codec import TextCodec
 from ssd.core.client_session import Admission
 from ssd.core.errors import Cancelled, NoCapacity, SessionConflict, Unavailable
@@ -83,7 +84,7 @@ def commit(live: LiveSession, *token_ids: int) -> Commit:
 async def test_a_session_is_opened_where_the_fewest_are() -> None:
     table, seats = make_table(), [Seat("v0"), Seat("v1"), Seat("other", "another kind")]
     for seat in seats:
-        table.add_seat(seat)
+        table.seating.add(seat)
     async with table.admitted(admission("a"), "kind"), table.admitted(admission("b"), "kind"):
         assert [seat.kinds for seat in seats] == [["Open"], ["Open"], []]
     assert [seat.kinds for seat in seats] == [["Open", "Close"], ["Open", "Close"], []]
@@ -91,18 +92,18 @@ async def test_a_session_is_opened_where_the_fewest_are() -> None:
 
 async def test_a_lost_seat_moves_its_sessions_with_what_is_committed() -> None:
     table, first, second = make_table(), Seat("v0"), Seat("v1")
-    table.add_seat(first)
+    table.seating.add(first)
     async with table.admitted(admission(), "kind") as live:
-        table.take(commit(live, 7, 8))
-        table.add_seat(second)
-        table.remove_seat(first)
+        table.reports.take(commit(live, 7, 8))
+        table.seating.add(second)
+        table.seating.remove(first)
         (opening,) = second.orders
         assert isinstance(opening, Open)
         assert opening.token_ids == (*PROMPT, 7, 8)
         assert opening.epoch == 2
         late = Commit(SessionId("a"), Epoch(1), 5, key_of((*PROMPT, 7, 8)), (9,))
-        table.take(late)
-        assert table.num_stale == 1
+        table.reports.take(late)
+        assert table.reports.num_stale == 1
         assert live.books.output_token_ids == (7, 8)
 
 
@@ -110,9 +111,9 @@ async def test_a_gap_in_the_commits_opens_the_session_anew_and_only_once() -> No
     """The old session must not go on beside the new one, wherever that is."""
     table, seats = make_table(), [Seat("v0"), Seat("v1")]
     for seat in seats:
-        table.add_seat(seat)
+        table.seating.add(seat)
     async with table.admitted(admission(), "kind") as live:
-        table.take(Commit(SessionId("a"), live.books.epoch, 8, PrefixKey(1), (9,)))
+        table.reports.take(Commit(SessionId("a"), live.books.epoch, 8, PrefixKey(1), (9,)))
         opened = [order for seat in seats for order in seat.orders if isinstance(order, Open)]
         closed = [order for seat in seats for order in seat.orders if isinstance(order, Close)]
         assert [order.epoch for order in opened] == [1, 2]
@@ -122,7 +123,7 @@ async def test_a_gap_in_the_commits_opens_the_session_anew_and_only_once() -> No
 async def test_a_used_request_id_starts_above_its_old_epochs() -> None:
     """G4: verifiers refuse an epoch that is not newer, and remember it after the end."""
     table, seat = make_table(epoch_floor=100), Seat("v0")
-    table.add_seat(seat)
+    table.seating.add(seat)
     for _ in range(3):
         async with table.admitted(admission(), "kind"):
             pass
@@ -181,10 +182,10 @@ async def test_leaving_the_queue_gives_the_turn_on() -> None:
 
 async def test_without_a_verifier_a_session_is_unavailable_after_its_patience() -> None:
     table, seat = make_table(reopen_s=0.05), Seat("v0")
-    table.add_seat(seat)
+    table.seating.add(seat)
     async with table.admitted(admission(), "kind") as live:
         await table.wait_for_change(live)
-        table.remove_seat(seat)
+        table.seating.remove(seat)
         await table.wait_for_change(live)
         with pytest.raises(Unavailable, match=r"within 0\.05 s"):
             await table.wait_for_change(live)
@@ -193,10 +194,10 @@ async def test_without_a_verifier_a_session_is_unavailable_after_its_patience() 
 async def test_a_text_that_the_books_show_complete_needs_no_verifier() -> None:
     """The verifier was lost between its last commit and the word that this was the last."""
     table, seat = make_table(), Seat("v0")
-    table.add_seat(seat)
+    table.seating.add(seat)
     async with table.admitted(admission(max_len=5), "kind") as live:
-        table.take(commit(live, 7, 8))
-        table.remove_seat(seat)
+        table.reports.take(commit(live, 7, 8))
+        table.seating.remove(seat)
         assert live.books.finish_reason is FinishReason.LENGTH
 
 
@@ -215,17 +216,17 @@ class _SlowClient:
 
 async def test_tokens_that_come_while_a_client_reads_are_not_lost_at_the_end() -> None:
     table, seat = make_table(), Seat("v0")
-    table.add_seat(seat)
+    table.seating.add(seat)
     text = OutputText(TextCodec(byte_tokenizer().to_str()), StopRules())
     async with table.admitted(admission(max_len=7), "kind", text=text) as live:
 
         def finish() -> None:
-            table.take(commit(live, 8, 9))
-            table.take(commit(live, 10))
+            table.reports.take(commit(live, 8, 9))
+            table.reports.take(commit(live, 10))
             end = Finished(SessionId("a"), live.books.epoch, 7, FinishReason.LENGTH)
-            table.take(end)
+            table.reports.take(end)
 
-        table.take(commit(live, 7))
+        table.reports.take(commit(live, 7))
         client = _SlowClient(finish)
         telemetry = RequestTelemetry(RequestMetrics(lambda: TableFacts(0, 0, 0, 0)))
         model = ServedModel(MODEL, TextCodec(byte_tokenizer().to_str()))
@@ -242,34 +243,34 @@ def refusal(live: LiveSession, kind: str = "NoCapacity") -> Refused:
 
 async def test_a_full_verifier_is_asked_again_for_a_text_that_has_begun() -> None:
     table, seat = make_table(), Seat("v0")
-    table.add_seat(seat)
+    table.seating.add(seat)
     async with table.admitted(admission(), "kind") as live:
-        table.take(commit(live, 7))
-        table.take(refusal(live))
+        table.reports.take(commit(live, 7))
+        table.reports.take(refusal(live))
         assert live.error is None
         async with asyncio.timeout(5):
             while seat.kinds != ["Open", "Open"]:
                 live.changed.clear()
                 await live.changed.wait()
-        table.take(commit(live, 8))
+        table.reports.take(commit(live, 8))
         assert live.books.output_token_ids == (7, 8)
 
 
 @pytest.mark.parametrize("kind", ["NoCapacity", "InvalidRequest"])
 async def test_a_new_request_that_is_refused_fails_at_once(kind: str) -> None:
     table = make_table()
-    table.add_seat(Seat("v0"))
+    table.seating.add(Seat("v0"))
     async with table.admitted(admission(), "kind") as live:
-        table.take(refusal(live, kind))
+        table.reports.take(refusal(live, kind))
         assert type(live.error).__name__ == kind
 
 
 async def test_a_begun_text_that_nobody_has_room_for_fails_in_the_end() -> None:
     table = make_table(reopen_s=0.0)
-    table.add_seat(Seat("v0"))
+    table.seating.add(Seat("v0"))
     async with table.admitted(admission(), "kind") as live:
-        table.take(commit(live, 7))
-        table.take(refusal(live))
+        table.reports.take(commit(live, 7))
+        table.reports.take(refusal(live))
         assert isinstance(live.error, NoCapacity)
 
 
@@ -291,41 +292,41 @@ async def test_the_lowest_priority_number_goes_first_and_equals_in_order_of_arri
 
 async def test_a_cut_session_waits_for_its_verifier_and_is_resumed_there() -> None:
     table, first, spare = make_table(resume_s=5.0), Seat("v0"), Seat("v1")
-    table.add_seat(first)
+    table.seating.add(first)
     async with table.admitted(admission(), "kind") as live:
-        table.take(commit(live, 7, 8))
-        table.add_seat(spare)
-        table.remove_seat(first)
+        table.reports.take(commit(live, 7, 8))
+        table.seating.add(spare)
+        table.seating.remove(first)
         assert not spare.orders
-        table.add_seat(first)
+        table.seating.add(first)
         order = first.orders[-1]
         assert isinstance(order, Resume)
         assert (order.epoch, order.have_len) == (1, 5)
-        table.take(refusal(live, "UnknownSession"))
+        table.reports.take(refusal(live, "UnknownSession"))
         assert [type(each).__name__ for each in (*first.orders[2:], *spare.orders)] == ["Open"]
         assert live.books.epoch == 2
 
 
 async def test_a_session_that_waited_in_vain_moves_to_the_spare() -> None:
     table, first, spare = make_table(resume_s=0.05), Seat("v0"), Seat("v1")
-    table.add_seat(first)
+    table.seating.add(first)
     async with table.admitted(admission(), "kind") as live:
-        table.add_seat(spare)
-        table.remove_seat(first)
+        table.seating.add(spare)
+        table.seating.remove(first)
         await table.wait_for_change(live)
         async with asyncio.timeout(5):
             await table.wait_for_change(live)
         assert spare.kinds == ["Open"]
-        assert table.moves == {"start": 1, "failover": 1}
+        assert table.seating.moves == {"start": 1, "failover": 1}
 
 
 async def test_a_verifier_that_is_gone_for_certain_is_not_waited_for() -> None:
     table, first, spare = make_table(resume_s=60.0), Seat("v0"), Seat("v1")
-    table.add_seat(first)
+    table.seating.add(first)
     async with table.admitted(admission(), "kind"):
-        table.add_seat(spare)
-        table.remove_seat(first)
-        table.process_lost(first.instance_id)
+        table.seating.add(spare)
+        table.seating.remove(first)
+        table.seating.process_lost(first.instance_id)
         assert spare.kinds == ["Open"]
 
 
@@ -345,55 +346,55 @@ def ledger(live: LiveSession, number: int, *text: int, epoch: int | None = None)
 
 async def test_the_books_win_over_what_a_verifier_says_it_holds() -> None:
     table, seat = make_table(), Seat("v0")
-    table.add_seat(seat)
+    table.seating.add(seat)
     seat.num_pings = 3
     async with table.admitted(admission(), "kind") as live:
-        table.take(commit(live, 7))
-        table.compare(seat, ledger(live, 0))  # made before the opening arrived
-        table.compare(seat, ledger(live, 5, 7))
+        table.reports.take(commit(live, 7))
+        table.reports.compare(seat, ledger(live, 0))  # made before the opening arrived
+        table.reports.compare(seat, ledger(live, 5, 7))
         assert seat.kinds == ["Open"]
-        table.compare(seat, ledger(live, 6, 7, 8))  # a commit was lost on its way
+        table.reports.compare(seat, ledger(live, 6, 7, 8))  # a commit was lost on its way
         assert seat.kinds == ["Open", "Resume"]
-        table.compare(seat, ledger(live, 7, 9))  # another text
+        table.reports.compare(seat, ledger(live, 7, 9))  # another text
         assert seat.kinds == ["Open", "Resume", "Close", "Open"]
-        table.compare(seat, ledger(live, 8))  # nothing
+        table.reports.compare(seat, ledger(live, 8))  # nothing
         assert seat.kinds[-2:] == ["Close", "Open"]
-        assert table.moves[MoveReason.LEDGER] == 2
-    table.compare(seat, ledger(live, 9, 7, epoch=3))  # it should be closed
+        assert table.seating.moves[MoveReason.LEDGER] == 2
+    table.reports.compare(seat, ledger(live, 9, 7, epoch=3))  # it should be closed
     assert seat.kinds[-1] == "Close"
 
 
 async def test_a_drained_verifier_gives_its_sessions_away_and_gets_none() -> None:
     table, first = make_table(), Seat("v0")
-    table.add_seat(first)
+    table.seating.add(first)
     async with table.admitted(admission(), "kind") as live:
-        assert table.drain_seat(first, is_draining=True) == 1, "nobody else can take it"
-        table.take(commit(live, 7))
-        table.drain_seat(first, is_draining=False)
+        assert table.seating.drain(first, is_draining=True) == 1, "nobody else can take it"
+        table.reports.take(commit(live, 7))
+        table.seating.drain(first, is_draining=False)
         second = Seat("v1")
-        table.add_seat(second)
-        assert table.drain_seat(first, is_draining=True) == 0
+        table.seating.add(second)
+        assert table.seating.drain(first, is_draining=True) == 0
         assert first.kinds == ["Open", "Close"]
         assert second.kinds == ["Open"]
         async with table.admitted(admission("b"), "kind"):
             assert second.kinds == ["Open", "Open"]
-        assert table.moves[MoveReason.DRAIN] == 1
+        assert table.seating.moves[MoveReason.DRAIN] == 1
 
 
 async def test_a_preempted_session_waits_for_room_for_as_long_as_it_takes() -> None:
     table, seat = make_table(reopen_s=0.0), Seat("v0")
-    table.add_seat(seat)
+    table.seating.add(seat)
     async with table.admitted(admission(), "kind") as live:
-        table.take(commit(live, 7))
-        table.take(refusal(live, "Preempted"))
+        table.reports.take(commit(live, 7))
+        table.reports.take(refusal(live, "Preempted"))
         for _ in range(2):
             async with asyncio.timeout(5):
                 while live.seat is None:
                     live.changed.clear()
                     await live.changed.wait()
             assert live.error is None
-            table.take(refusal(live, "NoCapacity"))
-        assert table.moves[MoveReason.PREEMPTION] == 2
+            table.reports.take(refusal(live, "NoCapacity"))
+        assert table.seating.moves[MoveReason.PREEMPTION] == 2
 
 
 async def test_the_request_that_ends_verifiers_is_found_and_the_others_finish() -> None:
@@ -412,14 +413,14 @@ async def test_the_request_that_ends_verifiers_is_found_and_the_others_finish() 
     await asyncio.sleep(0)
     for life in range(20):
         seat = Seat(f"life {life}")
-        table.add_seat(seat)
+        table.seating.add(seat)
         while (opened := here(table, seat)) and "b" not in opened:
             for name in opened:
                 books = table.sessions[SessionId(name)].books
                 said = Commit(SessionId(name), books.epoch, 3, key_of(PROMPT), (7,))
-                table.take(said)
+                table.reports.take(said)
             await asyncio.sleep(0)
-        table.remove_seat(seat)
+        table.seating.remove(seat)
         await asyncio.sleep(0)
         if all(task.done() for task in running):
             break
