@@ -3,11 +3,12 @@
 from ssd.chaos.process_faults import Fault, FaultKind, random_fault
 from ssd.chaos.report import ChaosReport, report_table
 from ssd.chaos.run import Victims, run_chaos
-from ssd.chaos.streams import Case, Outcome, Streams, references
+from ssd.chaos.streams import Case, Connect, Outcome, Streams, references
 
 __all__ = [
     "Case",
     "ChaosReport",
+    "Connect",
     "Fault",
     "FaultKind",
     "Outcome",

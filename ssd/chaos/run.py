@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ssd.chaos.process_faults import Fault, random_fault
 from ssd.chaos.report import ChaosReport
-from ssd.chaos.streams import Case, Streams
+from ssd.chaos.streams import Case, Connect, Streams
 
 _PAUSE_S = (0.5, 4.0)
 
@@ -15,7 +15,7 @@ _PAUSE_S = (0.5, 4.0)
 class Victims(Protocol):
     """The processes of a service."""
 
-    address: str
+    connect: Connect
 
     def pid_of(self, role: str) -> int | None:
         """A process of the role, None while there is none."""
@@ -37,7 +37,7 @@ def run_chaos(
     rng = Random(seed)
     report = ChaosReport(seed=seed, num_streams=num_streams)
     began = time.monotonic()
-    with Streams(victims.address, cases, num_streams) as streams:
+    with Streams(victims.connect, cases, num_streams) as streams:
         while (spent_s := time.monotonic() - began) < seconds:
             fault = random_fault(rng)
             progress(fault, spent_s)

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 
@@ -11,6 +11,8 @@ from ssd.core.errors import SsdError
 from ssd.core.mode import Mode
 
 _RETRY_S = 0.2
+Connect = Callable[[], Client]
+"""A new client of the coordinator under test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,10 @@ class Outcome:
         return self.token_ids != begun or (self.status == "OK" and not self.is_identical)
 
 
-def references(address: str, cases: Sequence[Case]) -> tuple[Case, ...]:
+def references(connect: Connect, cases: Sequence[Case]) -> tuple[Case, ...]:
     """The cases with their texts, made by plain decoding while all is well."""
     found = []
-    with Client(address) as client:
+    with connect() as client:
         for case in cases:
             plain = replace(case.options, mode=Mode.AR)
             pieces = list(client.generate(case.prompt, plain))
@@ -54,12 +56,12 @@ def references(address: str, cases: Sequence[Case]) -> tuple[Case, ...]:
     return tuple(found)
 
 
-def ask(address: str, case: Case) -> Outcome:
+def ask(connect: Connect, case: Case) -> Outcome:
     """One request, read to whatever end it has."""
     token_ids: list[int] = []
     gap_s, last = 0.0, None
     status = "OK"
-    with Client(address) as client:
+    with connect() as client:
         try:
             for piece in client.generate(case.prompt, case.options):
                 now = time.monotonic()
@@ -73,9 +75,9 @@ def ask(address: str, case: Case) -> Outcome:
 class Streams:
     """`num_streams` clients in threads, each going through the cases until `stop`."""
 
-    def __init__(self, address: str, cases: Sequence[Case], num_streams: int) -> None:
+    def __init__(self, connect: Connect, cases: Sequence[Case], num_streams: int) -> None:
         self.outcomes: list[Outcome] = []
-        self._address = address
+        self._connect = connect
         self._is_stopping = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, args=((*cases[index:], *cases[:index]),))
@@ -97,7 +99,7 @@ class Streams:
         for case in cycle(cases):
             if self._is_stopping.is_set():
                 return
-            outcome = ask(self._address, case)
+            outcome = ask(self._connect, case)
             self.outcomes.append(outcome)
             if outcome.status != "OK":
                 self._is_stopping.wait(_RETRY_S)

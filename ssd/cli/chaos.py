@@ -1,7 +1,8 @@
 """`ssd chaos`: break a live service on this machine, over and over, and see who notices."""
 
 import json
-import os
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ssd.chaos import Case, ChaosReport, Fault, references, report_table, run_chaos
+from ssd.cli.connection import client_of
 from ssd.cli.options import (
     INTERRUPTED_EXIT_CODE,
     Assignments,
@@ -17,14 +19,22 @@ from ssd.cli.options import (
     one_sentence_errors,
 )
 from ssd.cli.run_dir import run_dir
-from ssd.cli.serve import is_serving
+from ssd.cli.sampling_options import KeyFile
 from ssd.client import Client, Options
 from ssd.config import SsdConfig
-from ssd.core.errors import SsdError
 from ssd.report.prompts import TALES
 
-_READY_S = 120.0
-_ROLES = {"verifier": 1, "drafter": 2}  # as registry_pb2.Role numbers them
+_RESUME_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a run is to do."""
+
+    seconds: float
+    num_streams: int
+    seed: int
+    max_tokens: int
 
 
 def chaos(
@@ -35,13 +45,15 @@ def chaos(
     # Recovery runs rows in other batches; fp64 leaves no ties for their rounding to decide.
     dtype: Annotated[str, typer.Option(help="Number format of the target.")] = "fp64",
     *,
+    api_key_file: KeyFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     config: ConfigFile = None,
     assignments: Assignments = None,
 ) -> None:
     """Kill, stop and starve the processes of a service while clients stream from it.
 
-    Every token is compared with plain decoding. Exit status 1 when one differs.
+    Every token is compared with plain decoding. Exit status 1 when one differs. Half of the
+    requests are gone on with by their clients when a call breaks, the others are not.
 
     Example: ssd chaos --minutes 5
     """
@@ -51,7 +63,8 @@ def chaos(
     with one_sentence_errors():
         settings = configuration(config, quiet, flags)
         try:
-            report = _run(settings, minutes, streams, seed, max_tokens, console)
+            plan = _Plan(60.0 * minutes, streams, seed, max_tokens)
+            report = _run(settings, plan, api_key_file, console)
         except KeyboardInterrupt:
             console.print("stopped")
             raise typer.Exit(INTERRUPTED_EXIT_CODE) from None
@@ -64,80 +77,50 @@ def chaos(
         raise typer.Exit(1)
 
 
-def _run(
-    settings: SsdConfig,
-    minutes: float,
-    streams: int,
-    seed: int,
-    max_tokens: int,
-    console: Console,
-) -> ChaosReport:
+def _run(settings: SsdConfig, plan: _Plan, key_file: Path | None, console: Console) -> ChaosReport:
     # Ray is needed here and by few other commands; loading it takes seconds.
-    from ssd.cluster.local_service import LocalService, local_service, wait_until_serving
-
-    class LocalVictims:
-        """The coordinator is ours to start again, the workers are Ray's."""
-
-        def __init__(self, service: LocalService) -> None:
-            self.address = service.address
-            self._service = service
-
-        def pid_of(self, role: str) -> int | None:
-            if role == "coordinator":
-                return self._service.launcher.child_named(role).pid
-            try:
-                with Client(self.address) as client:
-                    workers = client.status().workers
-            except SsdError:
-                return None
-            pids = [each.worker.process_id for each in workers if each.worker.role == _ROLES[role]]
-            return pids[0] if pids and _is_running(pids[0]) else None
-
-        def stand_up(self) -> None:
-            wait_until_serving(self._is_whole, deadline_s=_READY_S)
-
-        def _is_whole(self) -> bool:
-            self._service.launcher.start_again(
-                "coordinator"
-            )  # a killed process ends a moment later
-            if not is_serving(self.address, num_workers=len(self._service.workers)):
-                return False
-            with Client(self.address) as client:
-                return all(
-                    each.is_up and _is_running(each.worker.process_id)
-                    for each in client.status().workers
-                )
+    from ssd.cli.chaos_victims import LocalVictims
+    from ssd.cluster.local_service import local_service
 
     with local_service(settings, run_dir=run_dir(), report=console.print) as service:
-        wait_until_serving(
-            lambda: is_serving(service.address, num_workers=len(service.workers)),
-            deadline_s=_READY_S,
-        )
-        cases = references(service.address, _cases(max_tokens))
+
+        def connect() -> Client:
+            return client_of(settings.security, service.address, key_file)
+
+        victims = LocalVictims(service, connect, security=settings.security)
+        victims.stand_up()
+        cases = references(connect, _cases(plan.max_tokens))
         with _bar(console) as bar:
-            task = bar.add_task("chaos", total=60 * minutes)
+            task = bar.add_task("chaos", total=plan.seconds)
 
             def progress(fault: Fault, spent_s: float) -> None:
                 bar.update(task, completed=spent_s, description=fault.name)
 
             return run_chaos(
-                LocalVictims(service),
+                victims,
                 cases,
-                seconds=60 * minutes,
-                num_streams=streams,
-                seed=seed,
+                seconds=plan.seconds,
+                num_streams=plan.num_streams,
+                seed=plan.seed,
                 progress=progress,
             )
 
 
 def _cases(max_tokens: int) -> list[Case]:
+    """Greedy and sampled texts, of clients that come back for the rest and of others."""
     return [
         Case(
             prompt.text,
-            Options(max_tokens=max_tokens, temperature=temperature, seed=7, ignore_eos=True),
+            Options(
+                max_tokens=max_tokens,
+                temperature=temperature,
+                seed=7,
+                ignore_eos=True,
+                resume_s=resume_s,
+            ),
         )
-        for temperature in (0.0, 1.0)
         for prompt in TALES
+        for temperature, resume_s in ((0.0, 0.0), (1.0, _RESUME_S), (1.0, 0.0), (0.0, _RESUME_S))
     ]
 
 
@@ -145,11 +128,3 @@ def _bar(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description:<18}"), BarColumn(), TimeRemainingColumn(), console=console
     )
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

@@ -2,7 +2,8 @@
 
 Waiting is a purchase: one more growth step should add more tokens, over the whole batch, than the
 verifier earns in the time the step takes. After a step that came late nothing more is waited for in
-this round.
+this round, and after two rounds that waited in vain not until something comes: a drafter that is
+stopped costs two short waits, long before it counts as dead.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ _IN_A_ROW = 3.0  # a step that starts later than this many forwards after the la
 # A step is late after this many times its usual time. A message may carry two steps; with 1.5 most
 # waiting ended there, with trees shallower than the price asked for.
 _PATIENCE = 3.0
+_SILENT_AFTER = 2  # waits in a row without any arrival; one may be a thread that was not scheduled
 
 
 class DrafterPace:
@@ -27,6 +29,20 @@ class DrafterPace:
     def __init__(self) -> None:
         self._step_s: float | None = None
         self._last: GrowthSpan | None = None
+        self._num_in_vain = 0
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the last waits were in vain, and nothing came since."""
+        return self._num_in_vain >= _SILENT_AFTER
+
+    def heard(self) -> None:
+        """Something came."""
+        self._num_in_vain = 0
+
+    def waited_in_vain(self) -> None:
+        """A round's patience ended without any arrival."""
+        self._num_in_vain += 1
 
     def observe(self, seconds: float) -> None:
         known_s = seconds if self._step_s is None else self._step_s
@@ -53,9 +69,12 @@ class Patience:
         self._pace = pace
         self._waiting_since: float | None = None  # first asked, or the last arrival after that
         self._is_spent = False
+        self._has_arrived = False
 
     def arrived(self, now: float) -> None:
         """The drafter sent something."""
+        self._has_arrived = True
+        self._pace.heard()
         if self._waiting_since is not None:
             waited_s = now - self._waiting_since
             self._is_spent |= waited_s >= _PATIENCE * self._pace.step_s
@@ -65,9 +84,14 @@ class Patience:
     def wait_until(self, now: float, *, promise: float, tokens_per_s: float) -> float | None:
         """When to ask again, or None to launch; `promise` is what one more step should add."""
         step_s = self._pace.step_s
-        if self._is_spent or promise <= tokens_per_s * step_s:
+        if self._is_spent or self._pace.is_silent or promise <= tokens_per_s * step_s:
             return None
         if self._waiting_since is None:
             self._waiting_since = now
         deadline = self._waiting_since + _PATIENCE * step_s
-        return deadline if now < deadline else None
+        if now < deadline:
+            return deadline
+        self._is_spent = True
+        if not self._has_arrived:
+            self._pace.waited_in_vain()
+        return None

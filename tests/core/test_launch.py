@@ -54,6 +54,40 @@ def test_the_next_round_waits_again() -> None:
     assert Patience(pace).wait_until(6.0, promise=1.0, tokens_per_s=PRICE) is not None
 
 
+def _wait_in_vain(pace: DrafterPace, start: float) -> None:
+    patience = Patience(pace)
+    patience.wait_until(start, promise=1.0, tokens_per_s=PRICE)
+    assert patience.wait_until(start + 1.0, promise=1.0, tokens_per_s=PRICE) is None
+
+
+def test_after_two_waits_in_vain_nothing_is_waited_for_until_something_comes() -> None:
+    pace = _pace(0.003)
+    _wait_in_vain(pace, 5.0)
+    _wait_in_vain(pace, 7.0)
+    patience = Patience(pace)
+    assert patience.wait_until(9.0, promise=1e9, tokens_per_s=PRICE) is None
+    patience.arrived(9.001)
+    assert patience.wait_until(9.001, promise=1.0, tokens_per_s=PRICE) is not None
+
+
+def test_a_round_asked_twice_after_its_patience_waited_in_vain_once() -> None:
+    pace = _pace(0.003)
+    patience = Patience(pace)
+    for now in (5.0, 6.0, 7.0):
+        patience.wait_until(now, promise=1.0, tokens_per_s=PRICE)
+    assert not pace.is_silent
+
+
+def test_a_wait_that_something_answered_was_not_in_vain() -> None:
+    pace = _pace(0.003)
+    for start in (5.0, 7.0, 9.0):
+        patience = Patience(pace)
+        patience.wait_until(start, promise=1.0, tokens_per_s=PRICE)
+        patience.arrived(start + 0.001)
+        assert patience.wait_until(start + 1.0, promise=1.0, tokens_per_s=PRICE) is None
+    assert not pace.is_silent
+
+
 def test_the_pace_follows_what_was_waited() -> None:
     pace = DrafterPace()
     for start in range(100):

@@ -33,11 +33,14 @@ class Supervised:
     def __init__(self, service: Service) -> None:
         self._service = service
         service.start_all()
-        self.cases = references(service.address, _cases())
+        self.cases = references(self.connect, _cases())
 
     @property
     def address(self) -> str:
         return self._service.address
+
+    def connect(self) -> Client:
+        return Client(self.address)
 
     def pid_of(self, role: str) -> int:
         return self._service.processes[NAMES[role]].popen.pid
@@ -78,7 +81,7 @@ class Supervised:
         asked: list[Outcome] = []
 
         def is_served() -> bool:
-            asked.append(ask(self.address, case))
+            asked.append(ask(self.connect, case))
             return asked[-1].status != "Unavailable"
 
         until(is_served)
@@ -123,7 +126,7 @@ def process_faults() -> st.SearchStrategy[tuple[Fault, float]]:
 
 def suffer(supervised: Supervised, fault: Fault, delay_s: float) -> None:
     supervised.stand_up()
-    with Streams(supervised.address, supervised.cases, NUM_STREAMS) as streams:
+    with Streams(supervised.connect, supervised.cases, NUM_STREAMS) as streams:
         time.sleep(delay_s)
         supervised.strike(fault)
         supervised.stand_up()
