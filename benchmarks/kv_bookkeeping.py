@@ -21,7 +21,9 @@ from ssd.core.ids import Epoch, SessionId
 from ssd.core.keys import extend_key
 from ssd.core.messages import Commit, Grow, Open
 from ssd.core.price import CostModel
-from ssd.core.verifier import Round, Verifier, VerifierLimits
+from ssd.core.verifier import Verifier
+from ssd.core.verifier_limits import VerifierLimits
+from ssd.core.verifier_round import Round
 from ssd.core.verifier_session import VerifierSession
 
 NUM_SESSIONS = 16

@@ -10,7 +10,7 @@ from ssd.core.errors import ProtocolError
 from ssd.core.ledger import Ledger
 from ssd.core.messages import Grow, Need, Refused
 from ssd.core.peer_clock import offset_of, on_our_clock
-from ssd.core.verifier import Output, ToDrafter
+from ssd.core.verifier_outputs import Output, ToDrafter
 from ssd.v1 import drafter_pb2_grpc
 from ssd.wire.checksums import CheckedChannel
 from ssd.wire.dialed_stream import DialedStream, StreamKind, StreamTimeouts

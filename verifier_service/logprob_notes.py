@@ -12,7 +12,8 @@ from ssd.core.ids import SessionId
 from ssd.core.logprobs import LogprobsWanted, TokenLogprobs
 from ssd.core.messages import Commit
 from ssd.core.tree import ROOT, TokenTree
-from ssd.core.verifier import Output, Round, Share, ToCoordinator
+from ssd.core.verifier_outputs import Output, ToCoordinator
+from ssd.core.verifier_round import Round, Share
 from ssd.sampling import DrawSpec, edit_logits, token_logprobs
 
 _Tree = tuple[TokenTree, list[TokenLogprobs]]

@@ -12,7 +12,9 @@ from ssd.core.ids import SessionId
 from ssd.core.messages import Open
 from ssd.core.rows import Runner
 from ssd.core.sampling_params import SamplingParams
-from ssd.core.verifier import CopyKv, Idle, Output, ReleaseKv, Round, SessionOver, Share, Verifier
+from ssd.core.verifier import Verifier
+from ssd.core.verifier_outputs import CopyKv, Output, ReleaseKv, SessionOver
+from ssd.core.verifier_round import Idle, Round, Share
 from ssd.engine.device_span import CPU, DeviceSpan
 from ssd.sampling import (
     DrawSpec,

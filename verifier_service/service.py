@@ -12,7 +12,8 @@ from ssd.core.errors import Poisoned
 from ssd.core.ids import SessionId
 from ssd.core.messages import Refused
 from ssd.core.recorded_verifier import RecordedVerifier
-from ssd.core.verifier import Output, ToCoordinator, VerifierLimits
+from ssd.core.verifier_limits import VerifierLimits
+from ssd.core.verifier_outputs import Output, ToCoordinator
 from ssd.engine.engine_thread import EngineThread, run_like_engine
 from ssd.engine.loading import LoadedModel
 from ssd.telemetry.tracing import Tracing

@@ -23,7 +23,7 @@ from ssd.core.flight_recorder import FlightRecorder, Segment
 from ssd.core.ids import Epoch, SessionId
 from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Open, Refused, Resume
-from ssd.core.verifier import Output, ToCoordinator, ToDrafter
+from ssd.core.verifier_outputs import Output, ToCoordinator, ToDrafter
 from ssd.engine.engine_thread import EngineThread
 from ssd.tokenizer.chat_format import ChatFormat
 from ssd.v1 import verifier_pb2, verifier_pb2_grpc

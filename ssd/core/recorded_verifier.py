@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ssd.core.drafter_roster import opening_as_it_stands
 from ssd.core.flight_recorder import (
     Checkpoint,
     Drawn,
@@ -16,7 +17,10 @@ from ssd.core.ids import SessionId
 from ssd.core.messages import Grow, Open
 from ssd.core.price import CostModel
 from ssd.core.rounds import RoundRecord
-from ssd.core.verifier import Idle, Output, Round, Verifier, VerifierLimits
+from ssd.core.verifier import Verifier
+from ssd.core.verifier_limits import VerifierLimits
+from ssd.core.verifier_outputs import Output
+from ssd.core.verifier_round import Idle, Round
 from ssd.core.verifier_session import Settled as SettledRound
 from ssd.core.verifier_session import VerifierSession
 
@@ -95,7 +99,7 @@ class RecordedVerifier(Verifier):
 
     def _as_it_stands(self, session: VerifierSession) -> Checkpoint:
         return Checkpoint(
-            self._opening_as_it_stands(session),
+            opening_as_it_stands(session),
             session.kv_len,
             tuple(session.expansions),
         )

@@ -10,146 +10,44 @@ older epoch or a passed text is stale: counted and dropped.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
-from ssd.core.cost_model import CostModel, ForwardSize
+from ssd.core.cost_model import CostModel
+from ssd.core.drafter_roster import DrafterRoster, opening_as_it_stands
 from ssd.core.edge_rates import EdgeRates
 from ssd.core.errors import (
     EngineBroken,
-    InvalidRequest,
     NoCapacity,
     Poisoned,
     Preempted,
     SsdError,
     UnknownSession,
 )
-from ssd.core.expansion import Expansion
 from ssd.core.ids import Epoch, KvId, SessionId
 from ssd.core.keys import key_of
-from ssd.core.kv_pool import BLOCK_SLOTS
-from ssd.core.launch import DrafterPace, Patience
 from ssd.core.ledger import Ledger, LedgerEntry
 from ssd.core.logprobs import LogprobsWanted
 from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused, Resume
 from ssd.core.mode import Mode
-from ssd.core.price import Price
-from ssd.core.read_off import PlannedTree, read_off
-from ssd.core.rounds import GrowthSpan, RoundRecord, WhyPlain
-from ssd.core.rows import RowGroup
+from ssd.core.round_planner import RoundPlanner
+from ssd.core.rounds import GrowthSpan, RoundRecord
 from ssd.core.rule import Rule
-from ssd.core.sampling_params import check_something_is_left
+from ssd.core.verifier_gate import VerifierGate
+from ssd.core.verifier_limits import VerifierLimits
+from ssd.core.verifier_outputs import (
+    CopyKv,
+    Output,
+    ReleaseKv,
+    SessionOver,
+    ToCoordinator,
+    ToDrafter,
+)
 from ssd.core.verifier_room import RoomMade, VerifierRoom
+from ssd.core.verifier_round import Idle, Round, record_of
 from ssd.core.verifier_session import Settled, VerifierSession
 
-_EPOCHS_REMEMBERED = 4096
 _FAILURES_OF_A_POISONED = 3
 _POISONED_OF_A_BROKEN_ENGINE = 3
 _RATES_EVERY_S = 1.0
-_GOOD_ENOUGH = 0.5  # measured on two cores: as fast as 0.6 with deeper trees; at 0.4 less overlaps
-
-
-@dataclass(frozen=True, slots=True)
-class VerifierLimits:
-    """What one verifier can hold and do at once.
-
-    `max_nodes` bounds a session's tree, `max_rows` a forward, `kv_slots` the KV of all sessions,
-    handed out `kv_block` at a time.
-    Every session has a row in every round and prefill has half of them, so `max_sessions` follows.
-    `sd_depth` is the length of the chain that mode `sd` waits for, `sd_patience_s` for how long.
-    """
-
-    vocab_size: int
-    context_len: int
-    kv_slots: int
-    max_nodes: int = 8
-    max_rows: int = 256
-    sd_depth: int = 4
-    sd_patience_s: float = 1.0
-    kv_block: int = BLOCK_SLOTS
-
-    @property
-    def tree_slots(self) -> int:
-        """Of the largest tree, its root among them."""
-        return max(self.max_nodes, self.sd_depth) + 1
-
-    @property
-    def max_sessions(self) -> int:
-        return max(self.max_rows // 2, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class ToCoordinator:
-    """A message for the coordinator that opened the session."""
-
-    owner: str
-    message: Commit | Finished | Refused
-
-
-@dataclass(frozen=True, slots=True)
-class ToDrafter:
-    """A message for one drafter, or for all of them (None)."""
-
-    message: Open | Commit | Close | Rates
-    drafter_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseKv:
-    """The runner may free the text's KV."""
-
-    kv_id: KvId
-
-
-@dataclass(frozen=True, slots=True)
-class CopyKv:
-    """A text begins with the first slots of another."""
-
-    source: KvId
-    target: KvId
-    num_slots: int
-
-
-@dataclass(frozen=True, slots=True)
-class SessionOver:
-    """Nothing of the session runs here any more."""
-
-    session_id: SessionId
-
-
-Output = ToCoordinator | ToDrafter | ReleaseKv | CopyKv | SessionOver
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """One session's rows in a round: a tree to verify, or a prefill chunk (tree None)."""
-
-    session: VerifierSession
-    rows: RowGroup
-    planned: PlannedTree | None
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One forward. The shell runs `groups` and answers with the target's token per wanted row."""
-
-    round_id: int
-    shares: tuple[Share, ...]
-    ready_s: float
-
-    @property
-    def groups(self) -> tuple[RowGroup, ...]:
-        return tuple(share.rows for share in self.shares)
-
-    @property
-    def num_rows(self) -> int:
-        return sum(len(share.rows.token_ids) for share in self.shares)
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """Nothing to run before `until` (None: before the next event)."""
-
-    until: float | None
 
 
 class Verifier:
@@ -157,24 +55,18 @@ class Verifier:
 
     def __init__(self, limits: VerifierLimits, cost: CostModel) -> None:
         self.limits = limits
-        self.cost = cost
-        self.price = Price(plain_round_s=cost.forward_s(1))
-        self.rates, self.ratio_rates = EdgeRates(), EdgeRates()
         self.sessions: dict[SessionId, VerifierSession] = {}
-        self.drafters: set[str] = set()
-        self.num_rounds = 0
+        self.planner = RoundPlanner(limits, cost)
+        self.roster = DrafterRoster(self.sessions)
         self.num_stale = 0
         self._num_poisoned_in_a_row = 0
         self.room = VerifierRoom(
             limits.kv_slots, tree_slots=limits.tree_slots, block_slots=limits.kv_block
         )
+        self._gate = VerifierGate(limits)
         self._num_opened = 0
-        self._epochs: dict[SessionId, Epoch] = {}  # the newest seen, of the last sessions
         self._growth: dict[SessionId, list[GrowthSpan]] = {}
-        self._pace = DrafterPace()
-        self._patience = Patience(self._pace)
         self._rates_sent_s = 0.0
-        self._ready_s: float | None = None  # since when a round could have been launched
 
     # ── events ────────────────────────────────────────────────────────────────────────────────
 
@@ -186,7 +78,7 @@ class Verifier:
             return []
         outputs: list[Output] = []
         try:
-            self._check_opening(opening)
+            self._gate.check(opening, standing=standing.opening if standing else None)
             outputs += self._drop(opening.session_id)
             session, begun = self._admit(opening, owner)
         except SsdError as error:
@@ -194,7 +86,7 @@ class Verifier:
             refusal = Refused(opening.session_id, opening.epoch, kind, str(error))
             return [*outputs, ToCoordinator(owner, refusal)]
         outputs += begun
-        return outputs + self._offer(session)
+        return [*outputs, *self.roster.offer(session)]
 
     def close(self, message: Close) -> list[Output]:
         """Forget a session; closing an unknown one, or an older epoch, does nothing."""
@@ -241,59 +133,16 @@ class Verifier:
         return [output for name in orphans for output in self._drop(name)]
 
     def drafter_attached(self, drafter_id: str) -> list[Output]:
-        """A drafter joins and gets every session it may draft for, as the text stands."""
-        self.drafters.add(drafter_id)
-        wanting = [
-            session
-            for session in self.sessions.values()
-            if session.opening.mode is not Mode.AR
-            and (session.opening.params.is_coupled or not session.drafters)
-        ]
-        for session in wanting:
-            session.drafter_joined(drafter_id)
-        return [ToDrafter(self._opening_as_it_stands(each), drafter_id) for each in wanting]
+        """A drafter joins."""
+        return [*self.roster.attached(drafter_id)]
 
     def drafter_lost(self, drafter_id: str) -> list[Output]:
-        """A drafter is gone; what it sent stays useful, nothing more is waited for."""
-        self.drafters.discard(drafter_id)
-        orphans = []
-        for session in self.sessions.values():
-            if drafter_id in session.drafters and not session.opening.params.is_coupled:
-                orphans.append(session)
-            session.drafter_left(drafter_id)
-        if not self.drafters:
-            return []
-        for session in orphans:
-            session.drafter_joined(*self._one_drafter())
-        return [
-            ToDrafter(self._opening_as_it_stands(each), _only_drafter(each)) for each in orphans
-        ]
+        """A drafter is gone."""
+        return [*self.roster.lost(drafter_id)]
 
     def drafter_ledger(self, ledger: Ledger, *, drafter_id: str) -> list[Output]:
-        """Open anew what a drafter should hold and does not, close what it should not: an order to
-        it was lost.
-
-        An opening may still be on its way when a ledger is made, so the first that leaves a session
-        out proves nothing; the second does, or costs a little speed.
-        """
-        held = {(each.session_id, each.epoch) for each in ledger.entries}
-        outputs: list[Output] = []
-        for session in self.sessions.values():
-            opening = session.opening
-            if drafter_id not in session.drafters:
-                continue
-            if (opening.session_id, opening.epoch) in held:
-                session.missing_at.discard(drafter_id)
-            elif drafter_id in session.missing_at:
-                session.drafter_joined(drafter_id)
-                outputs.append(ToDrafter(self._opening_as_it_stands(session), drafter_id))
-            else:
-                session.missing_at.add(drafter_id)
-        return outputs + [
-            ToDrafter(Close(session_id, epoch), drafter_id)
-            for session_id, epoch in held
-            if session_id not in self.sessions
-        ]
+        """A drafter says what it holds."""
+        return [*self.roster.compare(ledger, drafter_id)]
 
     def ledger(self, owner: str) -> tuple[LedgerEntry, ...]:
         """What is held for one coordinator."""
@@ -301,7 +150,7 @@ class Verifier:
 
     def grow(self, message: Grow, *, now: float) -> list[Output]:
         """Take a drafter's expansions into the session's map."""
-        self._patience.arrived(now)
+        self.planner.message_arrived(now)
         session = self._current(message.session_id, message.epoch)
         if session is None:
             return []
@@ -309,23 +158,21 @@ class Verifier:
             self.num_stale += 1
             return []
         for expansion in message.expansions:
-            makes_sense = self._makes_sense(expansion, session.opening)
-            if not makes_sense or not session.merge(expansion):
+            is_sound = self._gate.admits(expansion, session.opening)
+            if not is_sound or not session.merge(expansion):
                 self.num_stale += 1
         session.is_unheard = False
         if message.is_exhausted:
             session.exhausted_len = max(session.exhausted_len, message.base_len)
         self._growth[message.session_id].extend(message.spans)
-        self._pace.grew(message.spans)
+        self.planner.grew(message.spans)
         return []
 
     def drafter_refused(self, message: Refused, *, drafter_id: str) -> list[Output]:
-        """A drafter has no room for a session: without another it goes on as plain decoding."""
+        """A drafter has no room for a session."""
         session = self._current(message.session_id, message.epoch)
-        if session is not None:
-            session.drafter_left(drafter_id)
-            if message.kind == NoCapacity.__name__ and not session.is_drafted:
-                session.undrafted_at = max(self.num_rounds, 1)  # and offered again in a while
+        if session is not None and self.roster.refused(session, message, drafter_id):
+            session.undrafted_at = max(self.num_rounds, 1)  # and offered again in a while
         return []
 
     def need(self, message: Need, *, drafter_id: str) -> list[Output]:
@@ -333,25 +180,23 @@ class Verifier:
         session = self._current(message.session_id, message.epoch)
         if session is None:
             return []
-        return [ToDrafter(self._opening_as_it_stands(session), drafter_id)]
+        return [ToDrafter(opening_as_it_stands(session), drafter_id)]
 
     # ── work ──────────────────────────────────────────────────────────────────────────────────
 
     def next_action(self, now: float) -> Round | Idle:
         """The next forward, unless there is nothing to do or waiting for drafts pays."""
         if not self.has_work:
-            self._ready_s = None
+            self.planner.nothing_to_do()
             return Idle(None)
-        if self._ready_s is None:
-            self._ready_s = now
+        self.planner.could_start(now)
         running = self._next_runners()
-        decoding = [each for each in running if not each.is_prefilling]
-        planned = self._plan(decoding)
-        if len(decoding) == len(running):  # a queued prefill chunk never waits for drafts
-            until = self._wait_until(planned, now)
+        planned = self.planner.plan(running)
+        if len(planned) == len(running):  # a queued prefill chunk never waits for drafts
+            until = self.planner.wait_until(planned, now)
             if until is not None:
                 return Idle(until)
-        return self._launch(planned, running)
+        return self.planner.launch(planned, running)
 
     def round_failed(self, failed: Round) -> list[Output]:
         """A forward raised an error: find the session that makes it fail, and let go of that one.
@@ -397,16 +242,13 @@ class Verifier:
                 if not share.session.is_prefilling:
                     self.room.publish(share.session)
                 continue
-            rates = self._rates_of(share.session)
+            rates = self.planner.rates_of(share.session)
             settled = share.session.settle(share.planned, share.rows, target, rates)
             num_tokens += len(settled.token_ids)
-            record = _record(done, share, settled, launch_s, end_s)
+            record = record_of(done, share, settled, launch_s, end_s)
             outputs += self._announce(share.session, settled, record)
         outputs += self._make_room(done.round_id)
-        self.cost.observe(ForwardSize.of(done.groups), end_s - launch_s)
-        if num_tokens:
-            self.price.observe(num_tokens, end_s - done.ready_s)
-        self._ready_s = end_s
+        self.planner.round_done(done, num_tokens, launch_s=launch_s, end_s=end_s)
         return outputs + self._share_rates(end_s)
 
     def check(self) -> None:
@@ -416,6 +258,19 @@ class Verifier:
         self.room.check(list(self.sessions.values()))
         assert self.num_reserved_slots <= self.limits.kv_slots
         assert self._growth.keys() == self.sessions.keys()
+
+    @property
+    def drafters(self) -> set[str]:
+        """Those attached."""
+        return self.roster.drafters
+
+    @property
+    def num_rounds(self) -> int:
+        return self.planner.num_rounds
+
+    @property
+    def cost(self) -> CostModel:
+        return self.planner.cost
 
     @property
     def has_work(self) -> bool:
@@ -440,7 +295,7 @@ class Verifier:
         kv_id = KvId(f"{opening.session_id}#{self._num_opened}")
         beginning = self.room.admit(opening, kv_id)
         self._num_opened += 1
-        self._remember_epoch(opening)
+        self._gate.passed(opening)
         outputs: list[Output] = [ReleaseKv(each) for each in beginning.evicted]
         if beginning.prefix is not None:
             outputs.append(CopyKv(beginning.prefix.kv_id, kv_id, beginning.prefix.length))
@@ -460,13 +315,9 @@ class Verifier:
         made: RoomMade = self.room.make(list(self.sessions.values()), round_id=round_id)
         outputs: list[Output] = [ReleaseKv(each) for each in made.evicted]
         for session in made.undrafted:
-            if session.is_drafted:
-                close = Close(session.opening.session_id, session.opening.epoch)
-                outputs.append(ToDrafter(close, _only_drafter(session)))
-            for drafter_id in list(session.drafters):
-                session.drafter_left(drafter_id)
+            outputs += self.roster.withdraw(session)
         for session in made.offered:
-            outputs += self._offer(session)
+            outputs += self.roster.offer(session)
         for session in made.preempted:
             session_id, epoch = session.opening.session_id, session.opening.epoch
             outputs += self._forget(session)
@@ -474,56 +325,6 @@ class Verifier:
             refusal = Refused(session_id, epoch, Preempted.__name__, words)
             outputs.append(ToCoordinator(session.owner, refusal))
         return outputs
-
-    def _offer(self, session: VerifierSession) -> list[Output]:
-        """Let all drafters draft for a session, as its text stands."""
-        if not self.drafters or session.opening.mode is Mode.AR:
-            return []
-        drafters = self.drafters if session.opening.params.is_coupled else self._one_drafter()
-        for drafter_id in drafters:
-            session.drafter_joined(drafter_id)
-        return [ToDrafter(self._opening_as_it_stands(session), _only_drafter(session))]
-
-    def _makes_sense(self, expansion: Expansion, opening: Open) -> bool:
-        """Whether a drafter's tokens are in the vocabulary and its estimates are probabilities."""
-        vocab_size = self.limits.vocab_size
-        return (
-            all(0 <= each < vocab_size for each in expansion.token_ids)
-            and all(0.0 <= each <= 1.0 for each in expansion.estimates)
-            and (opening.params.is_coupled or expansion.is_sampled(vocab_size=vocab_size))
-        )
-
-    def _one_drafter(self) -> tuple[str]:
-        """The drafter of a session under rule `ratio`; sessions take turns."""
-        return (sorted(self.drafters)[len(self.sessions) % len(self.drafters)],)
-
-    def _rates_of(self, session: VerifierSession) -> EdgeRates:
-        return self.rates if session.opening.params.is_coupled else self.ratio_rates
-
-    def _check_opening(self, opening: Open) -> None:
-        standing = self.sessions.get(opening.session_id)
-        newest = standing.opening.epoch if standing else self._epochs.get(opening.session_id)
-        if newest is not None and newest >= opening.epoch:
-            raise InvalidRequest(
-                f"epoch {opening.epoch} of session {opening.session_id} is not newer than {newest}"
-            )
-        if not 0 < len(opening.token_ids) < opening.max_len <= self.limits.context_len:
-            raise InvalidRequest(
-                f"{len(opening.token_ids)} tokens and a limit of {opening.max_len} do not fit a "
-                f"context of {self.limits.context_len}"
-            )
-        bad = [each for each in opening.token_ids if not 0 <= each < self.limits.vocab_size]
-        if bad:
-            raise InvalidRequest(
-                f"token id {bad[0]} is outside the vocabulary of {self.limits.vocab_size}"
-            )
-        check_something_is_left(opening.params, vocab_size=self.limits.vocab_size)
-
-    def _remember_epoch(self, opening: Open) -> None:
-        self._epochs.pop(opening.session_id, None)
-        self._epochs[opening.session_id] = opening.epoch
-        if len(self._epochs) > _EPOCHS_REMEMBERED:
-            self._epochs.pop(next(iter(self._epochs)))
 
     def _drop(self, session_id: SessionId) -> list[Output]:
         session = self.sessions.get(session_id)
@@ -536,11 +337,7 @@ class Verifier:
         """A session that holds no KV any more is gone."""
         session_id = session.opening.session_id
         del self.sessions[session_id], self._growth[session_id]
-        outputs: list[Output] = [SessionOver(session_id)]
-        if self.drafters and session.opening.mode is not Mode.AR:
-            close = Close(session_id, session.opening.epoch)
-            outputs.append(ToDrafter(close, _only_drafter(session)))
-        return outputs
+        return [SessionOver(session_id), *self.roster.ended(session)]
 
     def _current(self, session_id: SessionId, epoch: Epoch) -> VerifierSession | None:
         session = self.sessions.get(session_id)
@@ -548,80 +345,6 @@ class Verifier:
             self.num_stale += 1
             return None
         return session
-
-    def _opening_as_it_stands(self, session: VerifierSession) -> Open:
-        return replace(session.opening, token_ids=tuple(session.token_ids))
-
-    def _plan(
-        self, sessions: Sequence[VerifierSession]
-    ) -> list[tuple[VerifierSession, PlannedTree]]:
-        """A tree for each session: the whole chain in mode `sd`, else what is worth its rows."""
-        chains = [each for each in sessions if each.opening.mode is Mode.SD]
-        trees = [each for each in sessions if each.opening.mode is not Mode.SD]
-        floor = self.price.tokens_per_s * self._row_s(sessions)
-        room = max(self._tree_budget() - len(sessions), 0)
-        chain_soils = [
-            each.soil(self._rates_of(each), max_nodes=self.limits.sd_depth) for each in chains
-        ]
-        planned = read_off(chain_soils, max_nodes=room, is_worth=lambda reach: True)
-        room -= sum(each.tree.num_nodes - 1 for each in planned)
-        tree_soils = [
-            each.soil(self._rates_of(each), max_nodes=self.limits.max_nodes) for each in trees
-        ]
-        planned += read_off(tree_soils, max_nodes=room, is_worth=lambda reach: reach >= floor)
-        return list(zip((*chains, *trees), planned, strict=True))
-
-    def _row_s(self, sessions: Sequence[VerifierSession]) -> float:
-        """Seconds of one more row above the roots, over a text of middling length."""
-        if not sessions:
-            return 0.0
-        pairs = sum(each.committed_len for each in sessions)
-        roots = ForwardSize(len(sessions), pairs)
-        return self.cost.row_s(roots, length=pairs // len(sessions))
-
-    def _tree_budget(self) -> int:
-        """Rows for roots and trees; half the budget is kept for prefill while any is queued."""
-        is_prefilling = any(session.is_prefilling for session in self._running)
-        return self.limits.max_rows // 2 if is_prefilling else self.limits.max_rows
-
-    def _wait_until(
-        self, planned: Sequence[tuple[VerifierSession, PlannedTree]], now: float
-    ) -> float | None:
-        until = self._wait_for_chains(planned, now)
-        if until is not None:
-            return until
-        promise = sum(
-            tree.open_reach
-            for session, tree in planned
-            if session.opening.mode is Mode.SSD and session.expects_growth
-        )
-        # A round launched now may earn more than rounds did lately, and waiting must beat both: a
-        # verifier that waited too long would otherwise find waiting cheap for ever. It need not
-        # beat them in full, because a round also costs messages, on the drafter's core if need be.
-        sizes = [(tree.tree.num_nodes, session.committed_len) for session, tree in planned]
-        size = ForwardSize(sum(rows for rows, _ in sizes), sum(rows * len_ for rows, len_ in sizes))
-        at_once = sum(1.0 + tree.reach for _, tree in planned) / self.cost.forward_s(size)
-        price = _GOOD_ENOUGH * max(self.price.tokens_per_s, at_once)
-        return self._patience.wait_until(now, promise=promise, tokens_per_s=price)
-
-    def _wait_for_chains(
-        self, planned: Sequence[tuple[VerifierSession, PlannedTree]], now: float
-    ) -> float | None:
-        """Mode `sd` waits, in lock-step, until every chain has its depth or the drafter is done."""
-        unfinished = [
-            session
-            for session, tree in planned
-            if session.opening.mode is Mode.SD
-            and session.expects_growth
-            and tree.depth < min(self.limits.sd_depth, session.draft_room)
-        ]
-        ready_s = now if self._ready_s is None else self._ready_s
-        deadline = ready_s + self.limits.sd_patience_s
-        if now < deadline:
-            return deadline if unfinished else None
-        for session in unfinished:  # a lost message costs one wait, not one in every round
-            session.is_unheard = True
-        return None
 
     def _next_runners(self) -> list[VerifierSession]:
         """The sessions of the next round: all, or after a failed forward one of its alone."""
@@ -641,26 +364,6 @@ class Verifier:
         refusal = Refused(opening.session_id, opening.epoch, Poisoned.__name__, words)
         return [ToCoordinator(session.owner, refusal), *self._drop(opening.session_id)]
 
-    def _launch(
-        self,
-        planned: Sequence[tuple[VerifierSession, PlannedTree]],
-        running: Sequence[VerifierSession],
-    ) -> Round:
-        """Pack the trees and, in what is left of the row budget, prefill chunks."""
-        shares = [Share(each, each.tree_rows(plan.tree), plan) for each, plan in planned]
-        room = self.limits.max_rows - sum(len(share.rows.token_ids) for share in shares)
-        prefilling = [each for each in running if each.is_prefilling]
-        prefilling.sort(key=lambda each: each.committed_len - each.kv_len)
-        for index, session in enumerate(prefilling):  # what short texts leave, long ones take
-            if room > 0:
-                rows = session.prefill_rows(max(room // (len(prefilling) - index), 1))
-                room -= len(rows.token_ids)
-                shares.append(Share(session, rows, None))
-        self.num_rounds += 1
-        self._patience = Patience(self._pace)
-        assert self._ready_s is not None
-        return Round(self.num_rounds, tuple(shares), self._ready_s)
-
     def _announce(
         self, session: VerifierSession, settled: Settled, record: RoundRecord
     ) -> list[Output]:
@@ -678,8 +381,8 @@ class Verifier:
             growth=growth,
         )
         outputs: list[Output] = []
-        if session.is_drafted and settled.finish_reason is None:
-            outputs.append(ToDrafter(commit, _only_drafter(session)))
+        if settled.finish_reason is None:
+            outputs += self.roster.committed(session, commit)
         outputs.append(ToCoordinator(session.owner, commit))
         if settled.finish_reason is not None:
             finished = Finished(
@@ -693,55 +396,12 @@ class Verifier:
         if not self.drafters or now - self._rates_sent_s < _RATES_EVERY_S:
             return []
         self._rates_sent_s = now
-        counts: list[Output] = [_rates_message(self.rates, Rule.COUPLED)]
-        if any(self.ratio_rates.tests):
-            counts.append(_rates_message(self.ratio_rates, Rule.RATIO))
+        rates, ratio_rates = self.planner.rates
+        counts: list[Output] = [_rates_message(rates, Rule.COUPLED)]
+        if any(ratio_rates.tests):
+            counts.append(_rates_message(ratio_rates, Rule.RATIO))
         return counts
-
-
-def _only_drafter(session: VerifierSession) -> str | None:
-    """None, all of them, except under rule `ratio`: whose draw counts must not be a race."""
-    return None if session.opening.params.is_coupled else next(iter(session.drafters), None)
 
 
 def _rates_message(rates: EdgeRates, rule: Rule) -> ToDrafter:
     return ToDrafter(Rates(tuple(rates.tests), tuple(rates.matches), rule))
-
-
-def _record(
-    done: Round, share: Share, settled: Settled, launch_s: float, end_s: float
-) -> RoundRecord:
-    assert share.planned is not None
-    return RoundRecord(
-        round_id=done.round_id,
-        base_len=share.rows.positions[0] + 1,
-        launch_ns=round(launch_s * 1e9),
-        end_ns=round(end_s * 1e9),
-        wait_ns=round((launch_s - done.ready_s) * 1e9),
-        num_proposed=share.planned.tree.num_nodes - 1,
-        num_accepted=settled.num_accepted,
-        num_tested=settled.num_tested,
-        num_batch_rows=done.num_rows,
-        lookup=settled.lookup,
-        verified_steps=share.planned.steps,
-        tree_depth=share.planned.depth,
-        why_plain=_why_plain(share),
-        num_cached=share.session.num_cached,
-    )
-
-
-def _why_plain(share: Share) -> WhyPlain | None:
-    """Why nothing was proposed, if nothing was."""
-    assert share.planned is not None
-    session = share.session
-    if share.planned.tree.num_nodes > 1:
-        return None
-    if session.opening.mode is Mode.AR:
-        return WhyPlain.MODE
-    if not session.is_drafted:
-        return WhyPlain.NO_DRAFTER
-    if share.rows.positions[0] + 2 >= session.opening.max_len:
-        return WhyPlain.LAST_TOKEN
-    if share.planned.expansions[0] is None:
-        return WhyPlain.NOT_READY
-    return WhyPlain.TOO_DEAR

@@ -18,16 +18,11 @@ from ssd.core.mode import Mode
 from ssd.core.price import CostModel
 from ssd.core.rounds import Lookup, RoundRecord
 from ssd.core.sampling_params import SamplingParams
-from ssd.core.verifier import (
-    Idle,
-    Round,
-    Share,
-    ToCoordinator,
-    ToDrafter,
-    Verifier,
-    VerifierLimits,
-)
-from ssd.core.verifier import Output as VerifierOutput
+from ssd.core.verifier import Verifier
+from ssd.core.verifier_limits import VerifierLimits
+from ssd.core.verifier_outputs import Output as VerifierOutput
+from ssd.core.verifier_outputs import ToCoordinator, ToDrafter
+from ssd.core.verifier_round import Idle, Round, Share
 from ssd.simulate.scenario import Outcome, Scenario
 from ssd.simulate.synthetic_text import VOCAB_SIZE
 

@@ -20,7 +20,9 @@ from ssd.core.read_off import Soil, read_off
 from ssd.core.rule import Rule
 from ssd.core.sampling_params import SamplingParams
 from ssd.core.sparse_law import SparseLaw
-from ssd.core.verifier import ToDrafter, Verifier, VerifierLimits
+from ssd.core.verifier import Verifier
+from ssd.core.verifier_limits import VerifierLimits
+from ssd.core.verifier_outputs import ToDrafter
 
 TEXT = (3, 1, 4)
 VOCAB_SIZE = 50

@@ -13,7 +13,8 @@ from ssd.core.messages import Grow, Open
 from ssd.core.price import CostModel
 from ssd.core.recorded_verifier import RecordedVerifier
 from ssd.core.replay import replay, replay_lengths
-from ssd.core.verifier import Round, VerifierLimits
+from ssd.core.verifier_limits import VerifierLimits
+from ssd.core.verifier_round import Round
 from tests.models.scripted_model import ScriptedModel
 from tests.models.slot_memory import SlotMemory
 

@@ -26,17 +26,10 @@ from ssd.core.messages import (
 from ssd.core.mode import Mode
 from ssd.core.price import CostModel
 from ssd.core.rounds import GrowthSpan, Lookup
-from ssd.core.verifier import (
-    CopyKv,
-    Idle,
-    Output,
-    ReleaseKv,
-    Round,
-    ToCoordinator,
-    ToDrafter,
-    Verifier,
-    VerifierLimits,
-)
+from ssd.core.verifier import Verifier
+from ssd.core.verifier_limits import VerifierLimits
+from ssd.core.verifier_outputs import CopyKv, Output, ReleaseKv, ToCoordinator, ToDrafter
+from ssd.core.verifier_round import Idle, Round
 from tests.models.scripted_model import ScriptedModel
 from tests.models.slot_memory import SlotMemory
 

@@ -24,8 +24,10 @@ from ssd.core.mode import Mode
 from ssd.core.price import CostModel
 from ssd.core.rows import Runner
 from ssd.core.sampling_params import SamplingParams
-from ssd.core.verifier import Output as VerifierOutput
-from ssd.core.verifier import ToCoordinator, ToDrafter, Verifier, VerifierLimits
+from ssd.core.verifier import Verifier
+from ssd.core.verifier_limits import VerifierLimits
+from ssd.core.verifier_outputs import Output as VerifierOutput
+from ssd.core.verifier_outputs import ToCoordinator, ToDrafter
 from ssd.sampling import NoiseRows
 from ssd.sampling.draft_law import DraftPolicy
 from verifier_service.machine import VerifierMachine

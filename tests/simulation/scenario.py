@@ -9,7 +9,7 @@ from ssd.core.growth import GrowthLimits, chain_limits
 from ssd.core.ids import SessionId
 from ssd.core.mode import Mode
 from ssd.core.sampling_params import SamplingParams
-from ssd.core.verifier import VerifierLimits
+from ssd.core.verifier_limits import VerifierLimits
 from tests.models.scripted_model import (
     Adversary,
     DraftModel,

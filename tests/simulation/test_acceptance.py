@@ -15,7 +15,7 @@ from ssd.core.mode import Mode
 from ssd.core.read_off import Soil, read_off
 from ssd.core.rounds import Lookup, RoundFigures, figures_of
 from ssd.core.sampling_params import SamplingParams
-from ssd.core.verifier import VerifierLimits
+from ssd.core.verifier_limits import VerifierLimits
 from tests.models.scripted_model import Adversary, DraftModel, Noisy, ScriptedModel
 from tests.simulation.scenario import SD_DEPTH, Scenario
 from tests.simulation.world import World

@@ -21,8 +21,10 @@ from ssd.core.drafter import Output as DrafterOutput
 from ssd.core.ids import SessionId
 from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused
 from ssd.core.price import CostModel
-from ssd.core.verifier import CopyKv, Idle, ReleaseKv, Round, ToCoordinator, ToDrafter, Verifier
-from ssd.core.verifier import Output as VerifierOutput
+from ssd.core.verifier import Verifier
+from ssd.core.verifier_outputs import CopyKv, ReleaseKv, ToCoordinator, ToDrafter
+from ssd.core.verifier_outputs import Output as VerifierOutput
+from ssd.core.verifier_round import Idle, Round
 from tests.models.scripted_model import DraftModel
 from tests.models.slot_memory import SlotMemory
 from tests.simulation.network import CALM, Channel, EventLoop, FaultBudget, Weather

@@ -1,0 +1,154 @@
+"""Which trees the next verification has, which rows ride along, and whether it starts now.
+
+A tree's node is worth its row if its reach, over the time of one more row, earns at least what
+rounds earned lately (`Price`); a round waits for one more growth step by the same measure.
+"""
+
+from collections.abc import Sequence
+
+from ssd.core.cost_model import CostModel, ForwardSize
+from ssd.core.edge_rates import EdgeRates
+from ssd.core.launch import DrafterPace, Patience
+from ssd.core.mode import Mode
+from ssd.core.price import Price
+from ssd.core.read_off import PlannedTree, read_off
+from ssd.core.rounds import GrowthSpan
+from ssd.core.verifier_limits import VerifierLimits
+from ssd.core.verifier_round import Round, Share
+from ssd.core.verifier_session import VerifierSession
+
+_GOOD_ENOUGH = 0.5  # measured on two cores: as fast as 0.6 with deeper trees; at 0.4 less overlaps
+
+Plan = Sequence[tuple[VerifierSession, PlannedTree]]
+
+
+class RoundPlanner:
+    """Owns what planning learns: prices, how often each rank of candidates came true, and how fast
+    the drafter is. Times are seconds of the verifier's clock."""
+
+    def __init__(self, limits: VerifierLimits, cost: CostModel) -> None:
+        self.cost = cost
+        self.num_rounds = 0
+        self._limits = limits
+        self._price = Price(plain_round_s=cost.forward_s(1))
+        self._rates, self._ratio_rates = EdgeRates(), EdgeRates()
+        self._pace = DrafterPace()
+        self._patience = Patience(self._pace)
+        self._ready_s: float | None = None  # since when a round could have been launched
+
+    # ── what it learns ────────────────────────────────────────────────────────────────────────
+
+    def rates_of(self, session: VerifierSession) -> EdgeRates:
+        """The counts that rank this session's candidates."""
+        return self._rates if session.opening.params.is_coupled else self._ratio_rates
+
+    @property
+    def rates(self) -> tuple[EdgeRates, EdgeRates]:
+        """Counts under the coupled rule, and under rule `ratio`."""
+        return self._rates, self._ratio_rates
+
+    def message_arrived(self, now: float) -> None:
+        self._patience.arrived(now)
+
+    def grew(self, spans: Sequence[GrowthSpan]) -> None:
+        self._pace.grew(spans)
+
+    def round_done(self, done: Round, num_tokens: int, *, launch_s: float, end_s: float) -> None:
+        """A round brought `num_tokens`; the next could start at once."""
+        self.cost.observe(ForwardSize.of(done.groups), end_s - launch_s)
+        if num_tokens:
+            self._price.observe(num_tokens, end_s - done.ready_s)
+        self._ready_s = end_s
+
+    # ── what it decides ───────────────────────────────────────────────────────────────────────
+
+    def nothing_to_do(self) -> None:
+        """No session wants a round: time until one does is nobody's waiting."""
+        self._ready_s = None
+
+    def could_start(self, now: float) -> None:
+        if self._ready_s is None:
+            self._ready_s = now
+
+    def plan(self, running: Sequence[VerifierSession]) -> Plan:
+        """A tree for each decoding session: the whole chain in mode `sd`, else what is worth its
+        rows. While prefill is queued half of the row budget is kept for it."""
+        decoding = [each for each in running if not each.is_prefilling]
+        chains = [each for each in decoding if each.opening.mode is Mode.SD]
+        trees = [each for each in decoding if each.opening.mode is not Mode.SD]
+        is_prefilling = len(decoding) < len(running)
+        budget = self._limits.max_rows // 2 if is_prefilling else self._limits.max_rows
+        floor = self._price.tokens_per_s * self._row_s(decoding)
+        room = max(budget - len(decoding), 0)
+        chain_soils = [
+            each.soil(self.rates_of(each), max_nodes=self._limits.sd_depth) for each in chains
+        ]
+        planned = read_off(chain_soils, max_nodes=room, is_worth=lambda reach: True)
+        room -= sum(each.tree.num_nodes - 1 for each in planned)
+        tree_soils = [
+            each.soil(self.rates_of(each), max_nodes=self._limits.max_nodes) for each in trees
+        ]
+        planned += read_off(tree_soils, max_nodes=room, is_worth=lambda reach: reach >= floor)
+        return list(zip((*chains, *trees), planned, strict=True))
+
+    def wait_until(self, planned: Plan, now: float) -> float | None:
+        """When to ask again because waiting for drafts pays, or None to start now."""
+        until = self._wait_for_chains(planned, now)
+        if until is not None:
+            return until
+        promise = sum(
+            tree.open_reach
+            for session, tree in planned
+            if session.opening.mode is Mode.SSD and session.expects_growth
+        )
+        # A round launched now may earn more than rounds did lately, and waiting must beat both: a
+        # verifier that waited too long would otherwise find waiting cheap for ever. It need not
+        # beat them in full, because a round also costs messages, on the drafter's core if need be.
+        sizes = [(tree.tree.num_nodes, session.committed_len) for session, tree in planned]
+        size = ForwardSize(sum(rows for rows, _ in sizes), sum(rows * len_ for rows, len_ in sizes))
+        at_once = sum(1.0 + tree.reach for _, tree in planned) / self.cost.forward_s(size)
+        price = _GOOD_ENOUGH * max(self._price.tokens_per_s, at_once)
+        return self._patience.wait_until(now, promise=promise, tokens_per_s=price)
+
+    def launch(self, planned: Plan, running: Sequence[VerifierSession]) -> Round:
+        """Pack the trees and, in what is left of the row budget, prefill chunks."""
+        shares = [Share(each, each.tree_rows(plan.tree), plan) for each, plan in planned]
+        room = self._limits.max_rows - sum(len(share.rows.token_ids) for share in shares)
+        prefilling = [each for each in running if each.is_prefilling]
+        prefilling.sort(key=lambda each: each.committed_len - each.kv_len)
+        for index, session in enumerate(prefilling):  # what short texts leave, long ones take
+            if room > 0:
+                rows = session.prefill_rows(max(room // (len(prefilling) - index), 1))
+                room -= len(rows.token_ids)
+                shares.append(Share(session, rows, None))
+        self.num_rounds += 1
+        self._patience = Patience(self._pace)
+        assert self._ready_s is not None
+        return Round(self.num_rounds, tuple(shares), self._ready_s)
+
+    # ── inside ────────────────────────────────────────────────────────────────────────────────
+
+    def _row_s(self, sessions: Sequence[VerifierSession]) -> float:
+        """Seconds of one more row above the roots, over a text of middling length."""
+        if not sessions:
+            return 0.0
+        pairs = sum(each.committed_len for each in sessions)
+        roots = ForwardSize(len(sessions), pairs)
+        return self.cost.row_s(roots, length=pairs // len(sessions))
+
+    def _wait_for_chains(self, planned: Plan, now: float) -> float | None:
+        """Mode `sd` waits, in lock-step, until every chain has its depth or the drafter is done."""
+        unfinished = [
+            session
+            for session, tree in planned
+            if session.opening.mode is Mode.SD
+            and session.expects_growth
+            and tree.depth < min(self._limits.sd_depth, session.draft_room)
+        ]
+        ready_s = now if self._ready_s is None else self._ready_s
+        deadline = ready_s + self._limits.sd_patience_s
+        if now < deadline:
+            return deadline if unfinished else None
+        for session in unfinished:  # a lost message costs one wait, not one in every round
+            session.is_unheard = True
+        return None

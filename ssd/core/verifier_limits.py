@@ -1,0 +1,34 @@
+"""What one verifier can hold and do at once."""
+
+from dataclasses import dataclass
+
+from ssd.core.kv_pool import BLOCK_SLOTS
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierLimits:
+    """What one verifier can hold and do at once.
+
+    `max_nodes` bounds a session's tree, `max_rows` a forward, `kv_slots` the KV of all sessions,
+    handed out `kv_block` at a time.
+    Every session has a row in every round and prefill has half of them, so `max_sessions` follows.
+    `sd_depth` is the length of the chain that mode `sd` waits for, `sd_patience_s` for how long.
+    """
+
+    vocab_size: int
+    context_len: int
+    kv_slots: int
+    max_nodes: int = 8
+    max_rows: int = 256
+    sd_depth: int = 4
+    sd_patience_s: float = 1.0
+    kv_block: int = BLOCK_SLOTS
+
+    @property
+    def tree_slots(self) -> int:
+        """Of the largest tree, its root among them."""
+        return max(self.max_nodes, self.sd_depth) + 1
+
+    @property
+    def max_sessions(self) -> int:
+        return max(self.max_rows // 2, 1)

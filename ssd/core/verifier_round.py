@@ -1,0 +1,81 @@
+"""One forward of the verifier: whose rows it has, and the record each session keeps of it."""
+
+from dataclasses import dataclass
+
+from ssd.core.mode import Mode
+from ssd.core.read_off import PlannedTree
+from ssd.core.rounds import RoundRecord, WhyPlain
+from ssd.core.rows import RowGroup
+from ssd.core.verifier_session import Settled, VerifierSession
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One session's rows in a round: a tree to verify, or a prefill chunk (tree None)."""
+
+    session: VerifierSession
+    rows: RowGroup
+    planned: PlannedTree | None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One forward. The shell runs `groups` and answers with the target's token per wanted row."""
+
+    round_id: int
+    shares: tuple[Share, ...]
+    ready_s: float
+
+    @property
+    def groups(self) -> tuple[RowGroup, ...]:
+        return tuple(share.rows for share in self.shares)
+
+    @property
+    def num_rows(self) -> int:
+        return sum(len(share.rows.token_ids) for share in self.shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nothing to run before `until` (None: before the next event)."""
+
+    until: float | None
+
+
+def record_of(
+    done: Round, share: Share, settled: Settled, launch_s: float, end_s: float
+) -> RoundRecord:
+    assert share.planned is not None
+    return RoundRecord(
+        round_id=done.round_id,
+        base_len=share.rows.positions[0] + 1,
+        launch_ns=round(launch_s * 1e9),
+        end_ns=round(end_s * 1e9),
+        wait_ns=round((launch_s - done.ready_s) * 1e9),
+        num_proposed=share.planned.tree.num_nodes - 1,
+        num_accepted=settled.num_accepted,
+        num_tested=settled.num_tested,
+        num_batch_rows=done.num_rows,
+        lookup=settled.lookup,
+        verified_steps=share.planned.steps,
+        tree_depth=share.planned.depth,
+        why_plain=_why_plain(share),
+        num_cached=share.session.num_cached,
+    )
+
+
+def _why_plain(share: Share) -> WhyPlain | None:
+    """Why nothing was proposed, if nothing was."""
+    assert share.planned is not None
+    session = share.session
+    if share.planned.tree.num_nodes > 1:
+        return None
+    if session.opening.mode is Mode.AR:
+        return WhyPlain.MODE
+    if not session.is_drafted:
+        return WhyPlain.NO_DRAFTER
+    if share.rows.positions[0] + 2 >= session.opening.max_len:
+        return WhyPlain.LAST_TOKEN
+    if share.planned.expansions[0] is None:
+        return WhyPlain.NOT_READY
+    return WhyPlain.TOO_DEAR
