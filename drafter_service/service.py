@@ -19,7 +19,7 @@ from ssd.telemetry.tracing import Tracing
 from ssd.telemetry.worker_metrics import WorkerFacts
 from ssd.v1 import drafter_pb2_grpc
 from ssd.wire.hello import Capabilities
-from ssd.worker.facts import memory_of, read_from_outside
+from ssd.worker.facts import kv_of, memory_of, read_from_outside
 from ssd.worker.host import exit_when_engine_dies
 from ssd.worker.kv_memory import kv_slots
 from ssd.worker.model import device_of
@@ -102,8 +102,7 @@ class DrafterService:
         core = self.machine.core
         return WorkerFacts(
             num_sessions=len(core.sessions),
-            kv_slots_used=read_from_outside(lambda: core.num_reserved_slots),
-            kv_slots=core.limits.kv_slots,
+            kv=read_from_outside(lambda: kv_of(core.pool, num_preempted=core.num_dropped)),
             memory_bytes=read_from_outside(lambda: memory_of(draft)),
             device_s=self.machine.device_s,
             num_stale=core.num_stale,

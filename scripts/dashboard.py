@@ -186,7 +186,22 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 (
                     ("ssd_kv_slots_used", "{{worker}} used"),
                     ("ssd_kv_slots_free", "{{worker}} free"),
+                    ("ssd_kv_slots_cached", "{{worker}} kept prefixes"),
                 ),
+                "Kept prefixes are free: they go when a session needs the room.",
+            ),
+            Panel(
+                "Prefixes and room",
+                (
+                    (_rate("ssd_prefix_hits_total", by="role"), "prefix found at {{role}}"),
+                    (_rate("ssd_prefixes_evicted_total", by="role"), "prefix gone at {{role}}"),
+                    (_rate("ssd_kv_preemptions_total", by="role"), "preempted at {{role}}"),
+                ),
+                "Preempted sessions mean too few KV slots: smaller prompts, or more memory.",
+            ),
+            Panel(
+                "Prompt tokens that no forward ran for",
+                ((_rate("ssd_prefix_hit_tokens_total", by="role"), "{{role}}"),),
             ),
             Panel("Memory", (("ssd_memory_bytes", "{{worker}} {{kind}}"),), unit="bytes"),
             Panel(

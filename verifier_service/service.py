@@ -24,7 +24,7 @@ from ssd.wire.dialed_stream import StreamTimeouts
 from ssd.wire.flight_file import flight_dir, write_records
 from ssd.wire.hello import Capabilities
 from ssd.wire.security import Security
-from ssd.worker.facts import memory_of, read_from_outside
+from ssd.worker.facts import kv_of, memory_of, read_from_outside
 from ssd.worker.host import exit_when_engine_dies
 from ssd.worker.kv_memory import kv_slots
 from ssd.worker.model import chat_format, device_of, tokenizer_json
@@ -140,8 +140,9 @@ class VerifierService:
         core = self.machine.core
         return WorkerFacts(
             num_sessions=len(core.sessions),
-            kv_slots_used=read_from_outside(lambda: core.num_reserved_slots),
-            kv_slots=core.limits.kv_slots,
+            kv=read_from_outside(
+                lambda: kv_of(core.room.pool, num_preempted=core.room.num_preempted)
+            ),
             memory_bytes=read_from_outside(lambda: memory_of(target)),
             device_s=self.machine.device_s,
             num_stale=core.num_stale,

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from ssd.core.kv_pool import KvPool
 from ssd.engine.loading import LoadedModel
+from ssd.telemetry.worker_metrics import KvFacts
 
 Fact = TypeVar("Fact")
 _TRIES = 5
@@ -28,3 +30,16 @@ def memory_of(loaded: LoadedModel) -> Mapping[str, int]:
     if store is not None:
         memory["kv"] = store.num_bytes
     return memory
+
+
+def kv_of(pool: KvPool, *, num_preempted: int) -> KvFacts:
+    """The books of the pool; `num_preempted` sessions were closed for want of room."""
+    return KvFacts(
+        num_slots=pool.num_slots,
+        num_held=pool.num_held,
+        num_cached=pool.num_cached,
+        num_prefix_hits=pool.num_prefix_hits,
+        num_prefix_tokens=pool.num_prefix_tokens,
+        num_evicted=pool.num_evicted,
+        num_preempted=num_preempted,
+    )

@@ -1,11 +1,13 @@
 """Requests that begin alike share KV on both sides, and a prefix makes the first token sooner."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 
 import grpc.aio
 
 from ssd.engine.loading import LoadedModel
+from ssd.telemetry.scraping import Scrape, scrape
 from tests.models.scripted_model import ScriptedModel
 from tests.models.table_runner import agreeing, load_table
 from tests.services.cluster import Cluster, Reply, read_rest, read_some
@@ -16,6 +18,12 @@ COMMON = tuple(index * 5 % 12 for index in range(200))
 def _num_copied(cluster: Cluster) -> list[int]:
     """Slots that each worker's runner copied so far, verifier first."""
     return [each.service.machine._runner.memory.num_copied for each in cluster.workers]  # type: ignore[attr-defined]
+
+
+async def figures_of(cluster: Cluster, name: str) -> Scrape:
+    """What a worker serves to Prometheus."""
+    worker = (await cluster.worker_status(name)).worker
+    return await asyncio.to_thread(scrape, worker.metrics_address)
 
 
 async def test_a_second_request_reads_the_prefix_on_both_sides(
@@ -34,6 +42,13 @@ async def test_a_second_request_reads_the_prefix_on_both_sides(
     assert verifier == 400
     assert drafter >= 400
     assert all(each.acceptance > 0 for each in replies)
+    for name, role in (("verifier-0", "verifier"), ("drafter-0", "drafter")):
+        figures = await figures_of(cluster, name)
+        assert figures.value("ssd_prefix_hits_total", role=role) == 2
+        assert figures.value("ssd_prefix_hit_tokens_total", role=role) >= 400
+        kept = figures.value("ssd_kv_slots_cached", role=role)
+        assert 200 <= kept <= figures.value("ssd_kv_slots_free", role=role), "kept ones are free"
+        assert figures.value("ssd_kv_slots_used", role=role) == 0
 
 
 async def test_a_turn_of_a_conversation_reads_all_of_the_turns_before(
@@ -82,6 +97,9 @@ async def test_sessions_give_way_to_older_ones_and_their_clients_see_nothing(
     for index, reply in enumerate(replies):
         assert reply.token_ids == script.continue_text((index, 5), max_len=462)
     assert verifier.verifier.room.num_preempted > 0
+    figures = await figures_of(cluster, "verifier-0")
+    preempted = figures.value("ssd_kv_preemptions_total", role="verifier")
+    assert preempted == verifier.verifier.room.num_preempted
     await cluster.until_freed()
 
 
