@@ -64,7 +64,7 @@ async def run_coordinator(
     table = SessionTable(_limits(config), epoch_floor=floor, journal=journal)
     coordinator_id = uuid.uuid4().hex if journal is None else journal.identity
     registry = Registry(table, stream, coordinator_id=coordinator_id)
-    server = make_server(security)
+    server = make_server(security, max_connection_age_s=config.coordinator.max_connection_age_s)
     tracing = make_tracing(
         environ, service="ssd-coordinator", instance=f"coordinator-{config.coordinator.ordinal}"
     )

@@ -13,6 +13,7 @@ from ssd.cli import (
     drain,
     dump,
     generate,
+    health,
     place,
     serve,
     simulate,
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.command("serve")(serve.serve)
 app.command("generate")(generate.generate)
 app.command("chat")(chat.chat)
+app.command("health")(health.health)
 app.command("status")(status.status)
 app.command("demo")(demo.demo)
 app.command("trace")(trace.trace)

@@ -115,6 +115,8 @@ class CoordinatorSection(Section):
     """Seconds after which the text of a session that is over is gone from the disk."""
     stalled_client_timeout_s: Seconds = 60.0
     """Seconds after which a client that takes nothing is cancelled."""
+    max_connection_age_s: Seconds | None = None
+    """Seconds after which a connection takes no new calls; those that it carries go on."""
     reflection: bool = False
     """Let clients ask for the protocol (gRPC server reflection)."""
 

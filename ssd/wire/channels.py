@@ -42,7 +42,18 @@ def open_channel(address: str, security: Security = CLEAR) -> grpc.aio.Channel:
     return grpc.aio.secure_channel(address, security.channel_credentials(), options=options)
 
 
-def make_server(security: Security = CLEAR) -> grpc.aio.Server:
-    """A server that accepts what our channels send."""
+def make_server(
+    security: Security = CLEAR, *, max_connection_age_s: float | None = None
+) -> grpc.aio.Server:
+    """A server that accepts what our channels send.
+
+    After `max_connection_age_s`, give or take a tenth, a connection takes no new calls, so that its
+    client asks for the addresses again; the calls that it carries go on for as long as they last.
+    """
+    age = (
+        []
+        if max_connection_age_s is None
+        else [("grpc.max_connection_age_ms", round(max_connection_age_s * 1000))]
+    )
     interceptors = [CheckedStreams(), *security.interceptors()]
-    return grpc.aio.server(interceptors=interceptors, options=[*_COMMON, *_SERVER])
+    return grpc.aio.server(interceptors=interceptors, options=[*_COMMON, *_SERVER, *age])

@@ -1,6 +1,8 @@
 """What probes and clients see of the server itself: health, pings, and patience with slow ones."""
 
 import asyncio
+import contextlib
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -121,3 +123,52 @@ async def test_model_info_is_unavailable_without_a_verifier_and_right_with_one(
     assert info.model_name == "table-target"
     assert info.fingerprint == str(table_target.fingerprint)
     assert (info.vocab_size, info.context_len) == (12, 512)
+
+
+@dataclass(slots=True)
+class CountingProxy:
+    """Passes connections on to a server and remembers which are open."""
+
+    server_port: int
+    num_accepted: int = 0
+    num_open: int = 0
+
+    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.num_accepted += 1
+        self.num_open += 1
+        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self.server_port)
+        there = self._pass_on(reader, server_writer)
+        back = self._pass_on(server_reader, writer)
+        await asyncio.gather(there, back)
+        self.num_open -= 1
+
+    @staticmethod
+    async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while piece := await reader.read(65_536):
+                writer.write(piece)
+                await writer.drain()
+        writer.close()
+
+
+async def test_an_old_connection_takes_no_new_calls_and_its_streams_go_on(
+    cluster: Cluster, script: ScriptedModel
+) -> None:
+    """So a client that balances finds new coordinators, and no stream pays for it."""
+    await cluster.coordinate(coordinator={"max_connection_age_s": 0.3})
+    await cluster.verify(load_table(agreeing(script), forward_s=0.01))
+    proxy = CountingProxy(int(cluster.address.rpartition(":")[2]))
+    listening = await asyncio.start_server(proxy.carry, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    async with listening, grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        stub = generation_pb2_grpc.GenerationServiceStub(channel)
+        call = stub.Generate(request_of(PROMPT, temperature=0.0, max_tokens=200, mode="ar"))
+        begun = await read_some(call, 1)
+        assert proxy.num_accepted == 1
+        while proxy.num_accepted < 3:
+            await stub.GetModelInfo(generation_pb2.GetModelInfoRequest())
+            await asyncio.sleep(0.02)
+        assert not call.done()
+        assert proxy.num_open >= 2, "the stream keeps its connection, others have a new one"
+        rest = await read_rest(call)
+    assert (*begun, *rest.token_ids) == script.continue_text(PROMPT, max_len=203)
