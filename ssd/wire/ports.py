@@ -16,6 +16,11 @@ def reachable(address: str) -> str:
     return f"{_own_host()}:{port}" if host in WILDCARDS else address
 
 
+def is_here(address: str) -> bool:
+    """Whether a peer's address is one of this host's that `reachable` gives out."""
+    return address.rpartition(":")[0] in {_own_host(), "127.0.0.1", "localhost"}
+
+
 def _own_host() -> str:
     """The source address of traffic to elsewhere; nothing is sent (192.0.2.0/24 is RFC 5737's)."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

@@ -53,6 +53,13 @@ def program_of(command: tuple[str, ...]) -> tuple[str, ...] | None:
     return None
 
 
+def commands_beside(container: Document) -> list[tuple[str, ...]]:
+    """What the kubelet runs in a container besides its own command: probes, and before the end."""
+    probes = [container.get(f"{kind}Probe", {}) for kind in ("startup", "readiness", "liveness")]
+    run = [*probes, container.get("lifecycle", {}).get("preStop", {})]
+    return [tuple(each["exec"]["command"]) for each in run if "exec" in each]
+
+
 @cache
 def flags_of(program: tuple[str, ...]) -> frozenset[str]:
     """The flags in a program's own help."""
@@ -71,13 +78,14 @@ def flags_of(program: tuple[str, ...]) -> frozenset[str]:
 
 def test_every_flag_is_a_flag_of_the_program(documents: tuple[Document, ...]) -> None:
     checked = 0
-    for name, _, each in all_started(documents):
-        program = program_of(each.command)
-        if program is not None:
-            flags = {word.partition("=")[0] for word in each.command if word.startswith("--")}
-            assert flags <= flags_of(program), name
-            checked += 1
-    assert checked >= 2, "coordinator and place"
+    for name, container, each in all_started(documents):
+        for command in (each.command, *commands_beside(container)):
+            program = program_of(command)
+            if program is not None:
+                flags = {word.partition("=")[0] for word in command if word.startswith("--")}
+                assert flags <= flags_of(program), name
+                checked += 1
+    assert checked >= 4, "coordinator, place, and what the workers run before they stop"
 
 
 def test_every_command_is_known(documents: tuple[Document, ...]) -> None:
@@ -159,7 +167,7 @@ def test_every_configuration_is_taken_by_the_program(
     documents: tuple[Document, ...], tmp_path: Path
 ) -> None:
     configured = [each for _, _, each in all_started(documents) if each.config is not None]
-    assert len(configured) == 2
+    assert len(configured) == 4, "coordinator, place, verifier and drafter"
     for each in configured:
         loaded(each, tmp_path)
 
@@ -274,6 +282,39 @@ def test_a_pod_outlives_the_drain_of_its_sessions(
     pre_stop_s = container["lifecycle"]["preStop"]["sleep"]["seconds"]
     drain_s = loaded(process, tmp_path).config.timeouts.drain_s
     assert pod.spec["terminationGracePeriodSeconds"] >= pre_stop_s + drain_s + _EXIT_S
+
+
+@pytest.mark.parametrize("role", ["verifier", "drafter"])
+def test_a_worker_leaves_before_ray_kills_it(documents: tuple[Document, ...], role: str) -> None:
+    """Its sessions may finish there: it waits as long as a coordinator does."""
+    pod, process = of_component(documents, role)
+    (container,) = pod.spec["containers"]
+    (command,) = (each for each in commands_beside(container) if each[:2] == ("ssd", "drain"))
+    assert "--config=/etc/ssd/ssd.yaml" in command
+    assert process.config is not None, "which is where the coordinators are named"
+    assert "--here" in command
+    if role == "verifier":  # nobody waits for a drafter
+        (wait_s,) = (float(word[9:]) for word in command if word.startswith("--wait-s="))
+        assert pod.spec["terminationGracePeriodSeconds"] >= wait_s + _EXIT_S
+
+
+def test_an_encrypted_port_is_asked_by_a_probe_that_can(
+    documents: tuple[Document, ...],
+) -> None:
+    """The kubelet speaks no TLS; and an open port alone says nothing of what is behind it."""
+    for name, container, each in all_started(documents):
+        is_ours = container["name"] in ("coordinator", "verifier", "drafter")
+        if is_ours and "SSD_SECURITY__TLS_CERT" in each.environment:
+            ports = {port["containerPort"] for port in container["ports"]}
+            asked = [
+                words for words in commands_beside(container) if words[:2] == ("ssd", "health")
+            ]
+            assert asked, name
+            for words in asked:
+                address = words[words.index("--address") + 1]
+                assert int(address.rpartition(":")[2]) in ports, name
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            assert not (is_ours and "tcpSocket" in container.get(probe, {})), name
 
 
 def test_models_are_never_fetched_at_the_start_of_serving(

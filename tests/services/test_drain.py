@@ -1,16 +1,20 @@
 """A worker that takes leave loses nobody's token."""
 
 import asyncio
+from functools import partial
+from pathlib import Path
 
 import grpc
 import pytest
+from typer.testing import CliRunner, Result
 
+from ssd.cli.main import app
 from ssd.client import Client
 from ssd.core.errors import UnknownSession
 from ssd.engine.loading import LoadedModel
 from ssd.v1 import registry_pb2, registry_pb2_grpc
 from tests.models.scripted_model import ScriptedModel
-from tests.services.cluster import Cluster, read_rest, read_some, refusal_of, until
+from tests.services.cluster import Cluster, Hosted, Reply, read_rest, read_some, refusal_of, until
 from tests.services.test_several_coordinators import slow_target
 
 PROMPT = (1, 2, 3)
@@ -97,3 +101,72 @@ async def test_a_live_workers_name_is_not_given_to_another(
     assert code is grpc.StatusCode.ALREADY_EXISTS
     assert f"verifier-0 is taken by a live worker at {verifier.address}" in details
     assert (await cluster.worker_status("verifier-0")).worker.address == verifier.address
+
+
+async def has_run(worker: Hosted) -> bool:
+    return worker.verifier.num_rounds > 0
+
+
+async def run(*arguments: str) -> Result:
+    return await asyncio.to_thread(CliRunner().invoke, app, ["drain", *arguments])
+
+
+async def test_without_a_spare_device_one_verifier_after_the_other_is_replaced(
+    cluster: Cluster, script: ScriptedModel, table_draft: LoadedModel
+) -> None:
+    """The manual's way: `ssd drain`, delete the pod, its successor bears its name, the next."""
+    await cluster.coordinate()
+    verifiers = [
+        await cluster.verify(slow_target(script), name=f"verifier-{index}") for index in range(2)
+    ]
+    await cluster.draft(table_draft)
+    stopping = asyncio.Event()
+    replies: list[Reply] = []
+
+    async def ask_on_and_on() -> None:
+        while not stopping.is_set():
+            replies.append(await cluster.generate(PROMPT, temperature=0.0, max_tokens=100))
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(3):
+            tasks.create_task(ask_on_and_on())
+        for index, old in enumerate(verifiers):
+            name = f"verifier-{index}"
+            said = await run(name, "--address", cluster.address, "--wait-s", "20")
+            assert (said.exit_code, said.output) == (0, f"{name} drains; it has no sessions\n")
+            assert not old.verifier.sessions
+            await cluster.stop(old)
+            new = await cluster.verify(slow_target(script), name=name)
+            await until(partial(has_run, new))
+        stopping.set()
+    expected = script.continue_text(PROMPT, max_len=103)
+    assert len(replies) > 3
+    assert all(each.token_ids == expected for each in replies)
+
+
+async def test_a_pod_that_goes_drains_the_worker_on_it(
+    cluster: Cluster, script: ScriptedModel, tmp_path: Path
+) -> None:
+    """Its preStop: no name, and the coordinators as the worker's own settings have them."""
+    await cluster.coordinate()
+    await cluster.verify(slow_target(script))
+    call = cluster.call(PROMPT, temperature=0.0, max_tokens=150)
+    await read_some(call, 5)
+    settings = tmp_path / "ssd.yaml"
+    settings.write_text(f"cluster:\n  coordinators: ['127.0.0.1:1', '{cluster.address}']\n")
+    said = await run("--here", "--wait-s", "30", "--config", str(settings))
+    assert said.exit_code == 0, said.output
+    assert said.stdout == "verifier-0 drains; it has no sessions\n", "it waited for the last one"
+    assert said.stderr.startswith("127.0.0.1:1: "), "the one that is away is named"
+    rest = await read_rest(call)
+    assert rest.complete.usage.completion_tokens == 150
+
+
+async def test_drain_wants_a_worker_and_one_way_to_name_it(cluster: Cluster) -> None:
+    await cluster.coordinate()
+    for words in ((), ("verifier-0", "--here")):
+        refused = await run(*words, "--address", cluster.address)
+        assert refused.exit_code == 2
+        assert refused.stderr == "error: name a worker, or say --here\n"
+    nobody = await run("--here", "--address", cluster.address)
+    assert nobody.output == "no worker of this host is registered\n"
