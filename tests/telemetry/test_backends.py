@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,29 @@ def test_the_backends_are_where_the_configuration_says() -> None:
     uids = {each["uid"] for each in yaml.safe_load(sources.read_text())["datasources"]}
     for panel in json.loads(DASHBOARD.read_text())["panels"]:
         assert panel.get("datasource", {"uid": "ssd-jaeger"})["uid"] in uids
+
+
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [
+        ("compose-spec", [OBSERVABILITY / "compose.yaml"]),
+        ("github-workflows", sorted((OBSERVABILITY.parent / ".github/workflows").glob("*.yml"))),
+    ],
+)
+def test_files_that_others_start_obey_their_schema(
+    schema: str, files: list[Path], tmp_path: Path
+) -> None:
+    """There is no container engine and no such CI where the tests run."""
+    assert files
+    assert obeys(schema, *files)
+    misspelt = tmp_path / files[0].name
+    text = files[0].read_text()
+    for key in ("image:", "runs-on:"):
+        text = text.replace(key, f"x{key}")
+    misspelt.write_text(text)
+    assert not obeys(schema, misspelt)
+
+
+def obeys(schema: str, *files: Path) -> bool:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
+    return subprocess.run([*command, *files], capture_output=True, check=False).returncode == 0
