@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scripts.sizing import table
+from scripts.sizing import gpu_table, table
 from ssd.config.setting import settings
 from ssd.config.ssd_config import SsdConfig
 from tests.k8s.manifests import CHECKOUT, K8S, build, named
@@ -88,5 +88,6 @@ def test_every_path_in_the_manual_exists() -> None:
         assert (CHECKOUT / path).exists(), path
 
 
-def test_the_sizing_table_is_what_the_script_prints() -> None:
+def test_the_sizing_tables_are_what_the_script_prints() -> None:
     assert table() in OPERATIONS
+    assert gpu_table() in OPERATIONS
