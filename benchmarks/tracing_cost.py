@@ -12,6 +12,9 @@ memory. A collector that keeps the spans runs in this process, on the same cores
 With --same-processes there is one service, which samples, and the other side are requests that
 their caller marks as not sampled: they cost one parse of a header more than without tracing, and
 the luck of two sets of processes is out of the comparison.
+
+With --keep FILE the pairs of one run join those of earlier runs with the same arguments, for a
+machine that is not quiet for long enough.
 """
 
 import argparse
@@ -24,6 +27,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from scipy import stats
@@ -37,7 +41,11 @@ _MODELS = Path(__file__).resolve().parents[1] / "models/tales"
 _NAMES = ("Anna", "Ben", "Clara", "David", "Emma", "Felix", "Grace", "Henry", "Ida", "Jack")
 _PLACES = ("forest", "village", "garden", "castle", "river", "mountain", "meadow", "harbour")
 _CONFIDENCE = 0.95
+_PROMPTS_A_RUN = 10_000
 _UNSAMPLED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+
+Pair = tuple[float, float]
+"""Tokens per second without tracing and with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +64,11 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=6, help="requests of one measurement")
     parser.add_argument("--tokens", type=int, default=200)
     parser.add_argument("--same-processes", action="store_true")
+    parser.add_argument("--keep", type=Path, help="file that pairs are added to and read from")
     chosen = parser.parse_args()
-    prompts = _prompts()
-    ratios: list[float] = []
-    plain: list[float] = []
+    kept = _kept(chosen.keep)
+    prompts = islice(_prompts(), _PROMPTS_A_RUN * len(kept), None)
+    pairs: list[Pair] = []
     num_spans = 0
     with otlp_receiver() as receiver:
         for life in range(chosen.restarts):
@@ -74,10 +83,12 @@ def main() -> None:
                     _run(side, next(prompts), chosen.tokens)  # warms up
                 for _ in range(life, chosen.pairs, chosen.restarts):
                     asked = [next(prompts) for _ in range(chosen.requests)]
-                    plain_speed, traced_speed = _pair(off, traced, asked, chosen.tokens)
-                    ratios.append(traced_speed / plain_speed)
-                    plain.append(plain_speed)
+                    pairs.append(_pair(off, traced, asked, chosen.tokens))
         num_spans = len(receiver.spans)
+    if chosen.keep is not None:
+        chosen.keep.write_text(json.dumps([*kept, pairs]))
+    pairs += [pair for run in kept for pair in run]
+    ratios = [traced_speed / plain_speed for plain_speed, traced_speed in pairs]
     low, high = _interval(ratios)
     print(
         json.dumps(
@@ -85,7 +96,7 @@ def main() -> None:
                 "sampled": chosen.ratio,
                 "same_processes": chosen.same_processes,
                 "pairs": len(ratios),
-                "tokens_per_s_off": round(statistics.median(plain), 1),
+                "tokens_per_s_off": round(statistics.median(plain for plain, _ in pairs), 1),
                 "ratio": round(math.exp(statistics.mean(map(math.log, ratios))), 4),
                 "ratio_95": [round(low, 4), round(high, 4)],
                 "spans": num_spans,
@@ -135,7 +146,12 @@ def _prompts() -> Iterator[str]:
         number += 1
 
 
-def _pair(off: Side, traced: Side, prompts: Sequence[str], num_tokens: int) -> tuple[float, float]:
+def _kept(file: Path | None) -> list[list[Pair]]:
+    """The pairs of earlier runs, run by run."""
+    return json.loads(file.read_text()) if file is not None and file.exists() else []
+
+
+def _pair(off: Side, traced: Side, prompts: Sequence[str], num_tokens: int) -> Pair:
     """Tokens per second of both sides over the same prompts."""
     tokens = {off: 0, traced: 0}
     seconds = {off: 0.0, traced: 0.0}

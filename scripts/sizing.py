@@ -91,8 +91,8 @@ def _gpu_row(pair: Pair, verifier: Gpu, drafter: Gpu) -> str:
     ours, depth = best(TYPICAL_ACCEPTANCE, cost, overlaps=True)
     turns, _ = best(TYPICAL_ACCEPTANCE, on_one, overlaps=False)
     return (
-        f"| {pair.name} | {verifier.name} | {drafter.name} | {cost:.2f} | **{ours:.1f}** at {depth} "
-        f"| {turns:.1f} | {ours / turns - 1:+.0%} |"
+        f"| {pair.name} | {verifier.name} | {drafter.name} | {cost:.2f} "
+        f"| **{ours:.1f}** at {depth} | {turns:.1f} | {ours / turns - 1:+.0%} |"
     )
 
 
