@@ -26,7 +26,7 @@ from ssd.v1 import registry_pb2
 from tests.k8s.local_pods import LocalPods
 from tests.k8s.manifests import CHECKOUT, K8S, build
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.soak]
 PATIENCE_S = 150.0
 OLD, NEW = "v1", "v2"
 NUM_CLIENTS = 3

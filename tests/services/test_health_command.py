@@ -1,10 +1,12 @@
 """`ssd health`, in clear and encrypted: what the probes of overlays with TLS run."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from typer.testing import CliRunner, Result
 
 from ssd.cli.main import app
@@ -16,8 +18,12 @@ SERVICE = "ssd.v1.GenerationService"
 
 
 @pytest.fixture(autouse=True)
-def _no_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No configuration of anybody's, and no log of the service in this process in the output."""
     monkeypatch.chdir(tmp_path)
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(params=["clear", "mutual TLS"])
