@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ssd.core.drafter import Drafter, DrafterLimits
+from ssd.core.drafter import Drafter
+from ssd.core.drafter_limits import DrafterLimits
 from ssd.core.expansion import Expansion
 from ssd.core.growth import GrowthLimits, chain_limits
 from ssd.core.ids import Epoch, SessionId

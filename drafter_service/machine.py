@@ -9,18 +9,10 @@ import structlog
 import torch
 from torch import Tensor
 
-from ssd.core.drafter import (
-    Candidates,
-    CopyDraftKv,
-    Drafter,
-    DraftOver,
-    DraftSession,
-    Output,
-    ReleaseDraftKv,
-    Step,
-    StepShare,
-    ToVerifier,
-)
+from ssd.core.draft_session import DraftSession
+from ssd.core.draft_step import Candidates, Step, StepShare
+from ssd.core.drafter import Drafter
+from ssd.core.drafter_outputs import CopyDraftKv, DraftOver, Output, ReleaseDraftKv, ToVerifier
 from ssd.core.errors import InvalidRequest
 from ssd.core.ids import KvId
 from ssd.core.messages import Close, Commit, Open, Refused

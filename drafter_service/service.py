@@ -9,7 +9,9 @@ from drafter_service.machine import DrafterMachine
 from drafter_service.servicer import DrafterServicer
 from drafter_service.telemetry import make_telemetry
 from ssd.config import SsdConfig
-from ssd.core.drafter import Drafter, DrafterLimits, Output
+from ssd.core.drafter import Drafter
+from ssd.core.drafter_limits import DrafterLimits
+from ssd.core.drafter_outputs import Output
 from ssd.core.growth import GrowthLimits, chain_limits
 from ssd.engine.engine_thread import EngineThread, run_like_engine
 from ssd.engine.loading import LoadedModel

@@ -15,7 +15,7 @@ import structlog
 
 from drafter_service.machine import DrafterMachine
 from drafter_service.telemetry import DrafterTelemetry
-from ssd.core.drafter import Output, ToVerifier
+from ssd.core.drafter_outputs import Output, ToVerifier
 from ssd.core.errors import ProtocolError
 from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Commit, Open, Rates

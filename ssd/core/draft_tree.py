@@ -1,8 +1,12 @@
 """The drafter's tree of one session: what it thinks the target may say next.
 
     committed text ──▶ cursor ──┬─ a ──┬─ b      A node is *run* once its KV has a slot, and
-                                │      └─ c      *expanded* once its candidates are known: they
-                                └─ d             are its children. What is not run is the frontier.
+                                │      └─ c      *expanded* once its candidates are known. What
+                                └─ d             is not run is the frontier.
+
+A candidate becomes a node when it is the likeliest of the frontier or is committed: of six that are
+listed, one or two ever do. So the frontier holds nodes, and for each expanded node the best of its
+candidates that has not become one.
 
 A commit moves the cursor. The subtree on the way stays, its KV with it; everything beside it goes.
 Committed tokens whose KV is missing (the prompt, or a token nobody drafted) form one uncovered run
@@ -22,6 +26,10 @@ from ssd.core.slots import SlotLedger
 _SMALL_FRONTIER = 64
 
 
+Candidate = tuple[float, int]
+"""(log edge weight, token id): a child that a node may get."""
+
+
 @dataclass(eq=False, slots=True)
 class DraftNode:
     """A token that may follow its parent. `log_reach` adds up log edge weights since the last miss;
@@ -35,6 +43,8 @@ class DraftNode:
     slot: int | None = None
     is_expanded: bool = False
     is_dropped: bool = False
+    candidates: Sequence["Candidate"] = ()  # best first
+    num_reached: int = 0  # candidates that became children, or are on the frontier
     children: dict[int, "DraftNode"] = field(default_factory=dict)
 
     @property
@@ -83,7 +93,8 @@ class DraftTree:
         self.uncovered = list(token_ids[num_covered:-1])
         self.cursor = DraftNode(token_ids[-1], len(token_ids) - 1, key, None, 0.0)
         self._in_slot: dict[int, DraftNode] = {}
-        self._frontier: list[tuple[float, int, DraftNode]] = []
+        # (-log reach, number, node, None), or a node's candidate that is no node yet
+        self._frontier: list[tuple[float, int, DraftNode, Candidate | None]] = []
         self._num_pushed = 0
         self._sweep_above = _SMALL_FRONTIER
         self._push(self.cursor)
@@ -98,12 +109,21 @@ class DraftTree:
         """Committed tokens whose KV stands: a prefix of the text."""
         return self.slots.num_committed
 
-    def pop_best(self) -> DraftNode | None:
-        """Take the likeliest node off the frontier; None when it is empty."""
+    def pop_best(self, *, min_reach: float = 0.0) -> DraftNode | None:
+        """Take the likeliest node off the frontier; None when none of `min_reach` is left."""
+        log_floor = math.log(min_reach) + self.cursor.log_reach if min_reach else -math.inf
         while self._frontier:
-            node = heapq.heappop(self._frontier)[2]
-            if not node.is_dropped:
+            minus_log_reach, _, node, candidate = self._frontier[0]
+            if -minus_log_reach < log_floor and not node.is_dropped:
+                return None
+            heapq.heappop(self._frontier)
+            if node.is_dropped:
+                continue
+            if candidate is None:
                 return node
+            self._offer_next(node)
+            if candidate[1] not in node.children:
+                return self._child(node, candidate)
         return None
 
     def put_back(self, node: DraftNode) -> None:
@@ -149,14 +169,14 @@ class DraftTree:
         estimates: Sequence[float],
         rates: EdgeRates,
     ) -> None:
-        """Hang a run node's candidates below it, unless a commit dropped it meanwhile."""
+        """List a run node's candidates below it, unless a commit dropped it meanwhile."""
         if node.is_dropped:
             return
         node.is_expanded = True
-        for rank, (token_id, estimate) in enumerate(zip(token_ids, estimates, strict=True)):
-            if token_id not in node.children:
-                log_reach = node.log_reach + math.log(rates.weight(rank, estimate))
-                self._push(self._child(node, token_id, log_reach))
+        node.candidates = sorted(
+            zip(rates.log_weights(estimates), token_ids, strict=True), key=_best_first
+        )
+        self._offer_next(node)
 
     def advance(self, token_id: int) -> bool:
         """Commit the next token: move the cursor; whether the tree had this token."""
@@ -170,9 +190,11 @@ class DraftTree:
             self.uncovered.append(old.token_id)
         else:
             self._commit(old.slot)
-        was_drafted = kept is not None
+        was_drafted = True
         if kept is None:
-            kept = self._child(old, token_id, 0.0)
+            listed = next((each for each in old.candidates if each[1] == token_id), None)
+            was_drafted = listed is not None
+            kept = self._child(old, listed or (-old.log_reach, token_id))
             self._push(kept)
         kept.parent = None
         self.cursor = kept
@@ -181,10 +203,11 @@ class DraftTree:
 
     def best_chain_len(self) -> int:
         """How many expanded nodes follow one another from the cursor, best child first."""
-        length, node = 0, self.cursor
-        while node.is_expanded and node.children:
+        length = 0
+        node: DraftNode | None = self.cursor
+        while node is not None and node.candidates:
             length += 1
-            node = max(node.children.values(), key=lambda child: child.log_reach)
+            node = node.children.get(node.candidates[0][1])
         return length
 
     def check(self) -> None:
@@ -208,15 +231,26 @@ class DraftTree:
             displaced.slot = displaced_to
             self._in_slot[displaced_to] = displaced
 
-    def _child(self, parent: DraftNode, token_id: int, log_reach: float) -> DraftNode:
+    def _child(self, parent: DraftNode, candidate: Candidate) -> DraftNode:
+        log_weight, token_id = candidate
         key = extend_key(parent.key, token_id)
+        log_reach = parent.log_reach + log_weight
         child = DraftNode(token_id, parent.position + 1, key, parent, log_reach)
         parent.children[token_id] = child
         return child
 
     def _push(self, node: DraftNode) -> None:
         self._num_pushed += 1
-        heapq.heappush(self._frontier, (-node.log_reach, self._num_pushed, node))
+        heapq.heappush(self._frontier, (-node.log_reach, self._num_pushed, node, None))
+
+    def _offer_next(self, node: DraftNode) -> None:
+        """Put the node's best candidate left on the frontier."""
+        if node.num_reached < len(node.candidates):
+            candidate = node.candidates[node.num_reached]
+            node.num_reached += 1
+            self._num_pushed += 1
+            minus_reach = -node.log_reach - candidate[0]
+            heapq.heappush(self._frontier, (minus_reach, self._num_pushed, node, candidate))
 
     def _sweep(self) -> None:
         """Leave dropped nodes out once the frontier has doubled: the unlikely never pop."""
@@ -233,6 +267,10 @@ class DraftTree:
                 held.append(each.slot)
                 del self._in_slot[each.slot]
         self.slots.drop(held)
+
+
+def _best_first(candidate: Candidate) -> float:
+    return -candidate[0]
 
 
 def _slot_of(node: DraftNode) -> int:

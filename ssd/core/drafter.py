@@ -5,162 +5,37 @@ until it returns None, which means that nothing is worth growing and the shell m
 next event. A drafter owns nothing that could not be rebuilt from the committed text: losing it, or
 any of its sessions, costs speed and nothing else.
 
-One step is one forward over all sessions, in this order: committed text without KV, then nodes by
-reach. A cursor has reach 1, so a session whose verifier waits for a first expansion comes before
-any deeper growth; equal reach goes to the session served longest ago.
+One step is one forward over all sessions (`ssd.core.step_planner`).
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 from ssd.core.cost_model import CostModel, ForwardSize
+from ssd.core.draft_session import DraftSession, SessionKey
+from ssd.core.draft_step import Candidates, Step, expansion_of, span_of
 from ssd.core.draft_tree import DraftNode, DraftTree
+from ssd.core.drafter_limits import DrafterLimits
+from ssd.core.drafter_outputs import (
+    CopyDraftKv,
+    DraftOver,
+    Output,
+    ReleaseDraftKv,
+    ToVerifier,
+    refusal,
+)
 from ssd.core.edge_rates import EdgeRates, are_counts
-from ssd.core.expansion import Expansion, SampledCandidates
-from ssd.core.fan_out import structural_estimates
-from ssd.core.growth import GrowthLimits, num_worth_running
-from ssd.core.ids import KvId, SessionId, SlotSet
+from ssd.core.ids import KvId
 from ssd.core.keys import key_of
-from ssd.core.kv_pool import BLOCK_SLOTS, KvPool
+from ssd.core.kv_pool import KvPool
 from ssd.core.ledger import LedgerEntry
-from ssd.core.messages import Close, Commit, Grow, Need, Open, Rates, Refused
-from ssd.core.mode import Mode
-from ssd.core.rounds import STEPS_PER_LIFE, GrowthSpan
-from ssd.core.rows import RowGroup
+from ssd.core.messages import Close, Commit, Grow, Need, Open, Rates
+from ssd.core.rounds import STEPS_PER_LIFE
 from ssd.core.rule import Rule
+from ssd.core.step_planner import StepPlanner
 
 _FAILURES_OF_A_POISONED = 3
-_FEW = 16  # more uncovered tokens than a commit brings are a prompt
 _AHEAD = 256  # slots for so much output are held from the start
-
-SessionKey = tuple[str, SessionId]
-"""(peer, session id): two verifiers may use the same session id."""
-
-
-@dataclass(frozen=True, slots=True)
-class DrafterLimits:
-    """What one drafter can hold and do at once; `growth` rules mode `ssd`, `chain` mode `sd`.
-
-    A forward has at most `max_rows` rows; of those prompts get `prefill_rows` at most where others
-    have work too. `kv_slots` are handed out `kv_block` at a time.
-    """
-
-    context_len: int
-    kv_slots: int
-    growth: GrowthLimits
-    chain: GrowthLimits
-    max_rows: int = 256
-    prefill_rows: int = 64
-    kv_block: int = BLOCK_SLOTS
-
-
-@dataclass(frozen=True, slots=True)
-class ToVerifier:
-    """A message for the verifier at the other end of `peer`."""
-
-    peer: str
-    message: Grow | Need | Refused
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseDraftKv:
-    """The runner may free this text's KV."""
-
-    kv_id: KvId
-
-
-@dataclass(frozen=True, slots=True)
-class DraftOver:
-    """Nothing is drafted for this text any more."""
-
-    kv_id: KvId
-
-
-@dataclass(frozen=True, slots=True)
-class CopyDraftKv:
-    """A text begins with the first slots of another."""
-
-    source: KvId
-    target: KvId
-    num_slots: int
-
-
-Output = ToVerifier | ReleaseDraftKv | CopyDraftKv | DraftOver
-
-
-@dataclass(slots=True)
-class DraftSession:
-    """One session of one verifier."""
-
-    peer: str
-    opening: Open
-    kv_id: KvId
-    limits: GrowthLimits
-    tree: DraftTree
-    token_ids: list[int]  # the committed text
-    last_step: int = 0
-    is_published: bool = False
-    is_gone: bool = False  # its KV is given up
-    is_lost: bool = False  # commits are missing; waits for the session to be opened anew
-    told_exhausted_len: int = 0
-    running: tuple[DraftNode, ...] = ()  # in a forward whose candidates are not here yet
-    pending: list[Expansion] = field(default_factory=list)
-    pending_reach: float = 0.0  # probability, roughly, that the text passes a pending expansion
-    spans: list[GrowthSpan] = field(default_factory=list)
-
-    @property
-    def key(self) -> SessionKey:
-        return (self.peer, self.opening.session_id)
-
-    @property
-    def committed_len(self) -> int:
-        return self.tree.cursor.position + 1
-
-    @property
-    def is_urgent(self) -> bool:
-        """Whether a verifier probably waits for this session's next expansion."""
-        return not self.is_exhausted and self.tree.best_chain_len() < self.limits.urgent_depth
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether the verifier was told that nothing more will come for the text as it stands."""
-        return self.told_exhausted_len >= self.committed_len
-
-    def ledger_entry(self) -> LedgerEntry:
-        return LedgerEntry(
-            self.opening.session_id,
-            self.opening.epoch,
-            self.committed_len,
-            self.tree.cursor.key,
-            self.tree.kv_len,
-            self.last_step,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class StepShare:
-    """One session's rows in a step; the wanted rows expand `nodes`, in order."""
-
-    session: DraftSession
-    rows: RowGroup
-    nodes: tuple[DraftNode, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One forward. The shell answers with candidates for every wanted row."""
-
-    number: int
-    shares: tuple[StepShare, ...]
-
-    @property
-    def groups(self) -> tuple[RowGroup, ...]:
-        return tuple(share.rows for share in self.shares)
-
-
-Candidates = tuple[Sequence[int], Sequence[float]] | SampledCandidates
-"""(token ids, estimates), best first; or what rule `ratio` drew."""
 
 
 class Drafter:
@@ -183,6 +58,7 @@ class Drafter:
         self._failures: dict[SessionKey, int] = {}  # of sessions in forwards that failed
         self.num_opened = 0
         self.num_dropped = 0  # sessions that gave up their KV for older ones
+        self._planner = StepPlanner(limits, cost)
         self.pool = KvPool(limits.kv_slots, block_slots=limits.kv_block)
 
     # ── events ────────────────────────────────────────────────────────────────────────────────
@@ -195,8 +71,8 @@ class Drafter:
             return []
         outputs = self._drop((peer, opening.session_id))
         if not opening.token_ids:
-            return [*outputs, _refusal(opening, peer, "InvalidRequest", "a text needs a token")]
-        limits = self._limits_of(opening)
+            return [*outputs, refusal(opening, peer, "InvalidRequest", "a text needs a token")]
+        limits = self.limits.of(opening)
         text_len = min(len(opening.token_ids), self.limits.context_len)
         wanted = min(text_len + _AHEAD, opening.max_len) + limits.max_nodes
         self.num_opened += 1
@@ -206,7 +82,7 @@ class Drafter:
         )
         if begun is None:
             message = f"the drafter has no {wanted} KV slots free"
-            return [*outputs, _refusal(opening, peer, "NoCapacity", message)]
+            return [*outputs, refusal(opening, peer, "NoCapacity", message)]
         outputs += [ReleaseDraftKv(each) for each in begun.evicted]
         if begun.prefix is not None:
             outputs.append(CopyDraftKv(begun.prefix.kv_id, kv_id, begun.prefix.length))
@@ -292,24 +168,7 @@ class Drafter:
         return self._step_of([each for each in working if each.key not in self._failures])
 
     def _step_of(self, working: Sequence[DraftSession]) -> Step | None:
-        chosen = self._choose(working)
-        eager = [each for each in working if id(each) in chosen or self._is_behind(each)]
-        room = prompt_room = self.limits.max_rows
-        if len(eager) > 1:
-            prompt_room = self.limits.prefill_rows
-        shares = []
-        for session in eager:
-            tree, nodes = session.tree, chosen.get(id(session), [])
-            is_prompt = len(tree.uncovered) > _FEW
-            limit = min(room, prompt_room) if is_prompt else room
-            if limit > 0:
-                share = self._share(session, nodes, limit)
-                room -= len(share.rows.token_ids)
-                prompt_room -= len(share.rows.token_ids) * is_prompt
-                shares.append(share)
-            else:
-                for node in nodes:
-                    tree.put_back(node)
+        shares = self._planner.shares(working)
         if not shares:
             return None
         self.num_steps += 1
@@ -335,7 +194,7 @@ class Drafter:
             self._failures.pop(session.key, None)
             for node, answer in found:
                 self._expand(session, step.number, node, answer)
-            session.spans.append(_span(step, share, start_s, end_s))
+            session.spans.append(span_of(step, share, start_s, end_s))
             self._publish(session)
             outputs += self._flush(session)
         return outputs
@@ -355,7 +214,7 @@ class Drafter:
             if self._failures[key] >= _FAILURES_OF_A_POISONED:
                 del self._failures[key]
                 words = f"the engine failed on session {opening.session_id} again and again"
-                outputs.append(_refusal(opening, session.peer, "Poisoned", words))
+                outputs.append(refusal(opening, session.peer, "Poisoned", words))
             else:
                 need = Need(opening.session_id, opening.epoch, 0)
                 outputs.append(ToVerifier(session.peer, need))
@@ -376,98 +235,6 @@ class Drafter:
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────
 
-    def _limits_of(self, opening: Open) -> GrowthLimits:
-        """A chain is as deep as the request allows; growing ahead goes on below that."""
-        if opening.mode is not Mode.SD:
-            return self.limits.growth
-        chain = self.limits.chain
-        return replace(chain, max_depth=opening.speculation.depth(chain.max_depth))
-
-    def _choose(self, sessions: Sequence[DraftSession]) -> dict[int, list[DraftNode]]:
-        """The frontier nodes of the next step by session, best first over all sessions."""
-        offers: list[tuple[float, int, int, DraftSession, DraftNode]] = []
-        num_urgent = sum(
-            each.is_urgent or (each.opening.mode is Mode.SD and not each.is_exhausted)
-            for each in sessions
-        )
-        growth = self.limits.growth
-        width = max(growth.urgent_frontier if num_urgent else growth.frontier, num_urgent)
-        for session in sessions:
-            for node in self._offer(session, min(width, session.limits.frontier)):
-                reach = session.tree.reach_of(node)
-                offers.append((-reach, session.last_step, len(offers), session, node))
-        offers.sort(key=lambda offer: offer[:3])
-        chosen: dict[int, list[DraftNode]] = {}
-        if num_urgent:  # while nobody waits, a row in this step is cheaper than one in the next
-            width = self._worth_running(offers[:width])
-        for _, _, _, session, node in offers[:width]:
-            chosen.setdefault(id(session), []).append(node)
-        for _, _, _, session, node in offers[width:]:
-            session.tree.put_back(node)
-        return chosen
-
-    def _worth_running(
-        self, offers: Sequence[tuple[float, int, int, DraftSession, DraftNode]]
-    ) -> int:
-        """How many of these offers one step should run, best first."""
-        if self.cost is None:
-            return len(offers)
-        rows = [(-minus_reach, session.committed_len) for minus_reach, _, _, session, _ in offers]
-        return num_worth_running(rows, self.cost)
-
-    def _offer(self, session: DraftSession, num_nodes: int) -> list[DraftNode]:
-        """Pop the session's best runnable nodes; what may not run now stays on its frontier."""
-        taken: list[DraftNode] = []
-        not_now: list[DraftNode] = []
-        slots = session.tree.slots
-        room = min(session.limits.max_nodes - slots.num_live, slots.num_free)
-        while len(taken) < min(num_nodes, room):
-            node = session.tree.pop_best()
-            if node is None:
-                break
-            (taken if self._may_run(session, node) else not_now).append(node)
-            if session.tree.reach_of(node) < session.limits.min_reach:
-                break  # the rest of the frontier promises less still
-        for node in not_now:
-            session.tree.put_back(node)
-        return taken
-
-    def _is_behind(self, session: DraftSession) -> bool:
-        """Whether committed text waits for its rows, and they would be of use."""
-        return bool(session.tree.uncovered) and self._may_run(session, session.tree.cursor)
-
-    def _may_run(self, session: DraftSession, node: DraftNode) -> bool:
-        """Whether its candidates could be of use: likely, near, and before the text's end."""
-        return (
-            session.tree.depth_of(node) < session.limits.max_depth
-            and node.position < min(self.limits.context_len, session.opening.max_len - 2)
-            and session.tree.reach_of(node) >= session.limits.min_reach
-        )
-
-    def _share(self, session: DraftSession, nodes: Sequence[DraftNode], room: int) -> StepShare:
-        """Rows for uncovered text, and for the nodes if all text before them is covered then."""
-        tree = session.tree
-        past_len = tree.kv_len
-        covered = tree.run_uncovered(min(room, len(tree.uncovered)))
-        num_covered = len(covered.token_ids)
-        runs = list(nodes[: room - num_covered]) if not tree.uncovered else []
-        for node in nodes[len(runs) :]:
-            tree.put_back(node)
-        slots = [tree.run(node) for node in runs]
-        all_covered = (1 << num_covered) - 1
-        seen = [SlotSet(tree.seen_by(node) << num_covered | all_covered) for node in runs]
-        rows = RowGroup(
-            kv_id=session.kv_id,
-            token_ids=(*covered.token_ids, *(node.token_id for node in runs)),
-            positions=(*covered.positions, *(node.position for node in runs)),
-            past_len=past_len,
-            slots=(*covered.positions, *slots),
-            visible=(*covered.visible, *seen),
-            wanted=tuple(range(num_covered, num_covered + len(runs))),
-            moves=tree.slots.take_moves(),
-        )
-        return StepShare(session, rows, tuple(runs))
-
     def _expand(
         self,
         session: DraftSession,
@@ -475,24 +242,16 @@ class Drafter:
         node: DraftNode,
         candidates: Candidates,
     ) -> None:
-        expansion = _expansion(session, step, node, candidates)
+        expansion = expansion_of(session, step, node, candidates)
         rates = self.rates if session.opening.params.is_coupled else self.ratio_rates
         session.tree.expand(node, expansion.token_ids, expansion.estimates, rates)
         if not node.is_dropped:
             session.pending.append(expansion)
             session.pending_reach += session.tree.reach_of(node)
 
-    def _has_work(self, session: DraftSession) -> bool:
-        if not all(node.is_dropped for node in session.running):
-            return True
-        offered = self._offer(session, 1)
-        for node in offered:
-            session.tree.put_back(node)
-        return bool(offered)
-
     def _flush(self, session: DraftSession) -> list[Output]:
         """Send what was collected if a verifier can use it now, or if nothing more will come."""
-        is_exhausted = not self._has_work(session)
+        is_exhausted = not self._planner.has_work(session)
         is_news = is_exhausted and not session.is_exhausted
         if not (is_news or session.pending_reach >= session.limits.push_reach):
             return []
@@ -556,36 +315,7 @@ class Drafter:
         """Drafting for the newest session ends; its verifier may ask again."""
         self.num_dropped += 1
         (peer, session_id), newest = next(reversed(self.sessions.items()))
-        refusal = _refusal(
+        notice = refusal(
             newest.opening, peer, "NoCapacity", "older sessions need the drafter's KV slots"
         )
-        return [*self._drop((peer, session_id)), refusal]
-
-
-def _expansion(
-    session: DraftSession, step: int, node: DraftNode, candidates: Candidates
-) -> Expansion:
-    count, position = session.limits.num_candidates, node.position + 1
-    if isinstance(candidates, SampledCandidates):
-        token_ids = candidates.token_ids[:count]
-        num_proposals = min(candidates.num_proposals, count)
-        estimates = structural_estimates(num_proposals, len(token_ids))
-        return Expansion(
-            node.key, position, token_ids, estimates, step, num_proposals, candidates.law
-        )
-    ids, shares = tuple(candidates[0][:count]), tuple(candidates[1][:count])
-    return Expansion(node.key, position, ids, shares, step, session.limits.num_siblings)
-
-
-def _refusal(opening: Open, peer: str, kind: str, message: str) -> ToVerifier:
-    return ToVerifier(peer, Refused(opening.session_id, opening.epoch, kind, message))
-
-
-def _span(step: Step, share: StepShare, start_s: float, end_s: float) -> GrowthSpan:
-    return GrowthSpan(
-        step=step.number,
-        base_len=share.session.committed_len,
-        start_ns=round(start_s * 1e9),
-        end_ns=round(end_s * 1e9),
-        num_rows=len(share.rows.token_ids),
-    )
+        return [*self._drop((peer, session_id)), notice]

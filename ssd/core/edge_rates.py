@@ -7,6 +7,7 @@ its frontier with the same numbers.
 """
 
 import math
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,14 +16,13 @@ NUM_BUCKETS = 13
 PRIOR_TESTS = 20.0  # the drafter's own estimate counts as much as this many tests
 MEMORY_TESTS = 2000.0  # older tests fade, so that a change of text is noticed
 NUM_CELLS = NUM_RANKS * NUM_BUCKETS
-_MIDDLE = NUM_BUCKETS // 2
+_EDGES = [1 / (1 + math.exp(NUM_BUCKETS / 2 - edge)) for edge in range(1, NUM_BUCKETS)]
+"""Estimates between two counters: those of log-odds -5.5, -4.5, ... 5.5."""
 
 
 def cell_of(rank: int, estimate: float) -> int:
     """Index of the counter for a candidate: one per rank and unit of log-odds, clipped at +-6."""
-    odds = math.log(max(estimate, 1e-9) / max(1.0 - estimate, 1e-9))
-    bucket = min(max(round(odds) + _MIDDLE, 0), NUM_BUCKETS - 1)
-    return min(rank, NUM_RANKS - 1) * NUM_BUCKETS + bucket
+    return min(rank, NUM_RANKS - 1) * NUM_BUCKETS + bisect(_EDGES, estimate)
 
 
 def are_counts(values: Sequence[float]) -> bool:
@@ -46,6 +46,10 @@ class EdgeRates:
         cell = cell_of(rank, estimate)
         believed = self.matches[cell] + PRIOR_TESTS * estimate
         return min(max(believed / (self.tests[cell] + PRIOR_TESTS), 1e-6), 1.0 - 1e-6)
+
+    def log_weights(self, estimates: Sequence[float]) -> list[float]:
+        """The logarithm of each candidate's weight, by rank."""
+        return [math.log(self.weight(rank, each)) for rank, each in enumerate(estimates)]
 
     def record(self, rank: int, estimate: float, *, is_match: bool) -> None:
         """Count one candidate of a node where the target's token is known."""

@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ssd.core.drafter import Drafter, DrafterLimits, Step, ToVerifier
-from ssd.core.drafter import Output as DrafterOutput
+from ssd.core.draft_step import Step
+from ssd.core.drafter import Drafter
+from ssd.core.drafter_limits import DrafterLimits
+from ssd.core.drafter_outputs import Output as DrafterOutput
+from ssd.core.drafter_outputs import ToVerifier
 from ssd.core.expansion import Expansion
 from ssd.core.growth import chain_limits
 from ssd.core.ids import Epoch, PrefixKey, SessionId

@@ -5,17 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from ssd.core.drafter import (
-    Candidates,
-    CopyDraftKv,
-    Drafter,
-    DrafterLimits,
-    DraftOver,
-    Output,
-    ReleaseDraftKv,
-    Step,
-    ToVerifier,
-)
+from ssd.core.draft_step import Candidates, Step
+from ssd.core.drafter import Drafter
+from ssd.core.drafter_limits import DrafterLimits
+from ssd.core.drafter_outputs import CopyDraftKv, DraftOver, Output, ReleaseDraftKv, ToVerifier
 from ssd.core.edge_rates import NUM_CELLS
 from ssd.core.growth import GrowthLimits, chain_limits
 from ssd.core.ids import Epoch, SessionId

@@ -6,7 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from ssd.core.drafter import Drafter, DrafterLimits, Output, ToVerifier
+from ssd.core.drafter import Drafter
+from ssd.core.drafter_limits import DrafterLimits
+from ssd.core.drafter_outputs import Output, ToVerifier
 from ssd.core.edge_rates import EdgeRates
 from ssd.core.expansion import Expansion, ExpansionMap, SampledCandidates
 from ssd.core.fan_out import structural_estimates
@@ -75,7 +77,7 @@ def schedule(value_seed: int, *, num_proposals: int, mode: Mode) -> list[object]
             nodes = [node for share in step.shares for node in share.nodes]
             drawn = [sampled(rng, num_proposals) for _ in nodes]
             done += shape_of(core.step_done(step, drawn, start_s=0.0, end_s=0.0))
-        children = list(core.sessions["v", SESSION].tree.cursor.children)
+        children = [each[1] for each in core.sessions["v", SESSION].tree.cursor.candidates]
         place = choices.randrange(7)  # a candidate of this place, or none of them
         token_id = children[place] if place < len(children) else VOCAB_SIZE + place
         commit = Commit(SESSION, Epoch(1), len(text), key_of(text), (token_id,))

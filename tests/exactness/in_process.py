@@ -15,8 +15,10 @@ import torch
 from torch import Tensor
 
 from drafter_service.machine import DrafterMachine
-from ssd.core.drafter import Drafter, DrafterLimits, ToVerifier
-from ssd.core.drafter import Output as DrafterOutput
+from ssd.core.drafter import Drafter
+from ssd.core.drafter_limits import DrafterLimits
+from ssd.core.drafter_outputs import Output as DrafterOutput
+from ssd.core.drafter_outputs import ToVerifier
 from ssd.core.growth import GrowthLimits, chain_limits
 from ssd.core.ids import Epoch, SessionId
 from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused

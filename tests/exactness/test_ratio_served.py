@@ -15,9 +15,10 @@ import pytest
 import torch
 
 from drafter_service import machine as drafter_machine
+from ssd.core import draft_step
 from ssd.core import drafter as drafter_core
-from ssd.core.drafter import Output as DrafterOutput
-from ssd.core.drafter import ToVerifier
+from ssd.core.drafter_outputs import Output as DrafterOutput
+from ssd.core.drafter_outputs import ToVerifier
 from ssd.core.expansion import SampledCandidates
 from ssd.core.ids import Epoch
 from ssd.core.messages import Grow, Open
@@ -307,16 +308,16 @@ def _discard_the_bonus(patch: pytest.MonkeyPatch) -> None:
 
 def _send_the_confident(patch: pytest.MonkeyPatch) -> None:
     """A proposal's own probability decides whether a verification gets to see it."""
-    expansion_of = drafter_core._expansion
+    honest = draft_step.expansion_of
 
     def mutant(*args: object) -> object:
-        expansion = expansion_of(*args)  # type: ignore[arg-type]
+        expansion = honest(*args)  # type: ignore[arg-type]
         assert expansion.law is not None
         shares = dict(zip(*expansion.law.unpacked(), strict=True))
         is_likely = shares[expansion.token_ids[0]] > 0.25 * sum(shares.values())
         return replace(expansion, num_proposals=int(is_likely))
 
-    patch.setattr(drafter_core, "_expansion", mutant)
+    patch.setattr(drafter_core, "expansion_of", mutant)
 
 
 # Those marked soak fail the exact sum of tests/sampling/test_ratio_law.py in milliseconds too.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from random import Random
 
 from ssd.core.client_session import Admission
-from ssd.core.drafter import DrafterLimits
+from ssd.core.drafter_limits import DrafterLimits
 from ssd.core.growth import GrowthLimits, chain_limits
 from ssd.core.ids import SessionId
 from ssd.core.mode import Mode

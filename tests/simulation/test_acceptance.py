@@ -8,7 +8,7 @@ import pytest
 
 from ssd.core import verifier
 from ssd.core.client_session import Admission, ClientSession
-from ssd.core.drafter import DrafterLimits
+from ssd.core.drafter_limits import DrafterLimits
 from ssd.core.growth import GrowthLimits, chain_limits
 from ssd.core.ids import SessionId
 from ssd.core.mode import Mode

@@ -9,15 +9,11 @@ from functools import partial
 from random import Random
 
 from ssd.core.client_session import Admission, ClientSession, Reconciled
-from ssd.core.drafter import (
-    CopyDraftKv,
-    Drafter,
-    DrafterLimits,
-    ReleaseDraftKv,
-    Step,
-    ToVerifier,
-)
-from ssd.core.drafter import Output as DrafterOutput
+from ssd.core.draft_step import Step
+from ssd.core.drafter import Drafter
+from ssd.core.drafter_limits import DrafterLimits
+from ssd.core.drafter_outputs import CopyDraftKv, ReleaseDraftKv, ToVerifier
+from ssd.core.drafter_outputs import Output as DrafterOutput
 from ssd.core.ids import SessionId
 from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused
 from ssd.core.price import CostModel
