@@ -9,10 +9,14 @@ from typing import Protocol
 from coordinator.output_text import OutputText
 from coordinator.request_watch import RequestWatch
 from ssd.core.client_session import ClientSession
+from ssd.core.credit import Credit
 from ssd.core.errors import SsdError
 from ssd.core.ids import SessionId
 from ssd.core.ledger import LedgerEntry
 from ssd.core.messages import Close, Open, Resume
+
+_AHEAD = 256  # as far as a verifier holds slots for output to come
+_TREE = 16
 
 
 class VerifierSeat(Protocol):
@@ -22,6 +26,7 @@ class VerifierSeat(Protocol):
     fingerprint: str
     instance_id: str  # of the process: a restarted one has another
     is_draining: bool  # takes no session any more
+    credit: Credit | None  # what it may be given yet, since its last heartbeat; None before that
 
     @property
     def num_pings(self) -> int:
@@ -70,6 +75,12 @@ class LiveSession:
     @property
     def session_id(self) -> SessionId:
         return self.books.admission.session_id
+
+    @property
+    def num_slots(self) -> int:
+        """KV slots that its opening takes, about; the verifier knows exactly."""
+        ahead = self.books.committed_len + _AHEAD
+        return min(self.books.admission.max_len, ahead) + _TREE
 
     def fail(self, error: SsdError) -> None:
         self.error = error

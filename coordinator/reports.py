@@ -56,7 +56,10 @@ class Reports:
         """Hold what a verifier says it has against the books."""
         held = {each.session_id: each for each in ledger.entries}
         here = [live for live in self._sessions.values() if live.seat is seat]
+        seat.credit = ledger.credit
         for live in here:
+            if seat.credit is not None and live.opened_at_ping >= ledger.number:
+                seat.credit = seat.credit.less(live.num_slots)  # on its way when that was said
             entry = held.pop(live.session_id, None)
             live.held = entry
             if live.opened_at_ping < ledger.number and not live.books.is_finished:

@@ -154,16 +154,23 @@ class Seating:
                 self._place_if_waiting(live)
 
     def _least_busy(self, live: LiveSession, but: VerifierSeat | None) -> VerifierSeat | None:
+        """Of those whose credit covers the session the one with the fewest, of any coordinator."""
         seats = [seat for seat in self.seats if _is_fit(seat, live) and seat is not but]
-        load = {id(seat): 0 for seat in seats}
+        load = {id(seat): seat.credit.num_others if seat.credit else 0 for seat in seats}
         for other in self._sessions.values():
             if other.seat is not None and id(other.seat) in load:
                 load[id(other.seat)] += 1
-        return min(seats, key=lambda seat: load[id(seat)], default=None)
+        rank = {
+            id(seat): (bool(seat.credit and not seat.credit.covers(live.num_slots)), load[id(seat)])
+            for seat in seats
+        }
+        return min(seats, key=lambda seat: rank[id(seat)], default=None)
 
     def _open(self, live: LiveSession, seat: VerifierSeat) -> None:
         live.away_at = None
         live.opened_at_ping = seat.num_pings
+        if seat.credit is not None:
+            seat.credit = seat.credit.less(live.num_slots)
         self.moves[live.move_reason] += 1
         opening = live.books.open(above=self.epoch_floor)
         opened = Opened(opening.session_id, opening.epoch, seat.instance_id)

@@ -10,6 +10,7 @@ from coordinator.chat_template import ChatTemplate
 from coordinator.served_model import ServedModel
 from coordinator.session_table import SessionTable
 from coordinator.text_codec import TextCodec
+from ssd.core.credit import Credit
 from ssd.core.errors import ProtocolError
 from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Commit, Finished, Open, Refused, Resume
@@ -60,6 +61,7 @@ class VerifierLink:
         self.worker = worker
         self.fingerprint = ""
         self.is_draining = False
+        self.credit: Credit | None = None
         self.instance_id = worker.hello.instance_id
         self.model: ServedModel | None = None
         self.reason = "connecting"
@@ -117,6 +119,7 @@ class VerifierLink:
         if not self.reason:
             log.warning("verifier lost", verifier=self.name, reason=reason)
         self.reason = reason
+        self.credit = None
         self._table.seating.remove(self)
 
     async def records_of(self, session_id: str, *, with_tokens: bool) -> list[bytes]:

@@ -18,6 +18,7 @@ from typing import Any
 import grpc
 import structlog
 
+from ssd.core.credit import Credit
 from ssd.core.errors import ProtocolError
 from ssd.core.flight_recorder import FlightRecorder, Segment
 from ssd.core.ids import Epoch, SessionId
@@ -211,7 +212,15 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
 
     def _report_ledger(self, owner: str, number: int) -> list[Output]:
         """On the engine's thread, like `deliver`, and in order with it."""
-        ledger = Ledger(number, self._machine.core.ledger(owner))
+        core = self._machine.core
+        entries = core.ledger(owner)
+        credit = Credit.share(
+            sessions=core.limits.max_sessions - len(core.sessions),
+            slots=core.limits.kv_slots - core.num_reserved_slots,
+            num_others=len(core.sessions) - len(entries),
+            num_owners=len(self._streams),
+        )
+        ledger = Ledger(number, entries, credit)
         self._loop.call_soon_threadsafe(self._put, owner, [disowned(ledger, owner)])
         return []
 

@@ -14,6 +14,7 @@ asked for, and its base key is compared when it comes.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ssd.core.credit import Credit
 from ssd.core.ids import Epoch, PrefixKey, SessionId
 
 
@@ -31,10 +32,12 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """All sessions of one stream, in answer to its heartbeat of this number."""
+    """All sessions of one stream, in answer to its heartbeat of this number; a verifier also says
+    what may be opened more."""
 
     number: int
     entries: tuple[LedgerEntry, ...]
+    credit: Credit | None = None
 
 
 @dataclass(frozen=True, slots=True)

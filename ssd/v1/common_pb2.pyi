@@ -303,7 +303,7 @@ class Pong(_message.Message):
     def __init__(self, number: _Optional[int] = ..., num_steps: _Optional[int] = ..., num_sessions: _Optional[int] = ..., origin_ns: _Optional[int] = ..., receive_ns: _Optional[int] = ..., transmit_ns: _Optional[int] = ...) -> None: ...
 
 class Ledger(_message.Message):
-    __slots__ = ("number", "session_ids", "epochs", "committed_lens", "keys", "kv_lens", "last_rounds")
+    __slots__ = ("number", "session_ids", "epochs", "committed_lens", "keys", "kv_lens", "last_rounds", "credit")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     SESSION_IDS_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_FIELD_NUMBER: _ClassVar[int]
@@ -311,6 +311,7 @@ class Ledger(_message.Message):
     KEYS_FIELD_NUMBER: _ClassVar[int]
     KV_LENS_FIELD_NUMBER: _ClassVar[int]
     LAST_ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_FIELD_NUMBER: _ClassVar[int]
     number: int
     session_ids: _containers.RepeatedScalarFieldContainer[str]
     epochs: _containers.RepeatedScalarFieldContainer[int]
@@ -318,4 +319,15 @@ class Ledger(_message.Message):
     keys: _containers.RepeatedScalarFieldContainer[int]
     kv_lens: _containers.RepeatedScalarFieldContainer[int]
     last_rounds: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, number: _Optional[int] = ..., session_ids: _Optional[_Iterable[str]] = ..., epochs: _Optional[_Iterable[int]] = ..., committed_lens: _Optional[_Iterable[int]] = ..., keys: _Optional[_Iterable[int]] = ..., kv_lens: _Optional[_Iterable[int]] = ..., last_rounds: _Optional[_Iterable[int]] = ...) -> None: ...
+    credit: Credit
+    def __init__(self, number: _Optional[int] = ..., session_ids: _Optional[_Iterable[str]] = ..., epochs: _Optional[_Iterable[int]] = ..., committed_lens: _Optional[_Iterable[int]] = ..., keys: _Optional[_Iterable[int]] = ..., kv_lens: _Optional[_Iterable[int]] = ..., last_rounds: _Optional[_Iterable[int]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ...) -> None: ...
+
+class Credit(_message.Message):
+    __slots__ = ("sessions", "slots", "num_others")
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    NUM_OTHERS_FIELD_NUMBER: _ClassVar[int]
+    sessions: int
+    slots: int
+    num_others: int
+    def __init__(self, sessions: _Optional[int] = ..., slots: _Optional[int] = ..., num_others: _Optional[int] = ...) -> None: ...

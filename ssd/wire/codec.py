@@ -5,7 +5,9 @@ beyond that is the core's business.
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
+from ssd.core.credit import Credit
 from ssd.core.errors import InvalidRequest, ProtocolError
 from ssd.core.expansion import Expansion
 from ssd.core.ids import Epoch, PrefixKey, SessionId
@@ -356,6 +358,7 @@ def encode_ledger(message: Ledger) -> common_pb2.Ledger:
         keys=[each.key for each in entries],
         kv_lens=[each.kv_len for each in entries],
         last_rounds=[each.last_round for each in entries],
+        credit=None if message.credit is None else common_pb2.Credit(**asdict(message.credit)),
     )
 
 
@@ -371,4 +374,7 @@ def decode_ledger(message: common_pb2.Ledger) -> Ledger:
     )
     if len({len(column) for column in columns}) != 1:
         raise ProtocolError("the columns of a ledger differ in length")
-    return Ledger(message.number, tuple(LedgerEntry(*row) for row in zip(*columns, strict=True)))
+    entries = tuple(LedgerEntry(*row) for row in zip(*columns, strict=True))
+    given = message.credit if message.HasField("credit") else None
+    credit = None if given is None else Credit(given.sessions, given.slots, given.num_others)
+    return Ledger(message.number, entries, credit)

@@ -4,9 +4,11 @@ import logging
 import os
 import random
 import signal
+import statistics
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,17 +64,24 @@ def options(number: int, mode: Mode = Mode.SSD) -> Options:
     )
 
 
-def expected(service: Service, count: int) -> list[list[int]]:
-    """The texts of plain decoding."""
-    with Client(service.address) as client:
-        return [
-            [
-                each
-                for piece in client.generate(f"Text {number}", options(number, Mode.AR))
-                for each in piece.token_ids
-            ]
-            for number in range(count)
-        ]
+@pytest.fixture(scope="module")
+def plain() -> dict[int, list[int]]:
+    """The texts of plain decoding by client, as far as some test asked for them."""
+    return {}
+
+
+def expected(service: Service, count: int, plain: dict[int, list[int]]) -> list[list[int]]:
+    """The texts of plain decoding; every service of this module has the same models."""
+
+    def read_plainly(number: int) -> list[int]:
+        with Client(service.address) as client:
+            pieces = list(client.generate(f"Text {number}", options(number, Mode.AR)))
+        return [each for piece in pieces for each in piece.token_ids]
+
+    missing = [number for number in range(count) if number not in plain]
+    with ThreadPoolExecutor(max_workers=16) as pool:
+        plain.update(zip(missing, pool.map(read_plainly, missing), strict=True))
+    return [plain[number] for number in range(count)]
 
 
 def read_by(service: Service, count: int) -> list[Reader]:
@@ -119,12 +128,12 @@ def service(folder: Path, tmp_path: Path) -> Iterator[Service]:
 
 @pytest.mark.parametrize("count", FEW_AND_MANY)
 def test_a_coordinator_killed_and_restarted_with_a_journal_loses_no_token(
-    service: Service, tmp_path: Path, count: int
+    service: Service, plain: dict[int, list[int]], tmp_path: Path, count: int
 ) -> None:
     """kill -9; the models keep their processes and their KV, and the clients resume."""
     service.defaults["coordinator__journal"] = tmp_path / "journal"
     service.start_all()
-    texts = expected(service, count)
+    texts = expected(service, count, plain)
     pids = {name: each.popen.pid for name, each in service.processes.items()}
     readers = read_by(service, count)
     until_read(readers, random.Random(count).randint(count, 40 * count), service)
@@ -155,12 +164,12 @@ def test_a_coordinator_killed_and_restarted_with_a_journal_loses_no_token(
 
 @pytest.mark.parametrize("count", FEW_AND_MANY)
 def test_a_verifier_killed_with_a_spare_beside_it_costs_its_clients_a_short_pause(
-    service: Service, count: int
+    service: Service, plain: dict[int, list[int]], count: int
 ) -> None:
     service.start_all()
     service.start("verifier_service", name="verifier-1").serves_at()
     service.until_up("verifier-1")
-    texts = expected(service, count)
+    texts = expected(service, count, plain)
     readers = read_by(service, count)
     until_read(readers, random.Random(count).randint(count, 40 * count), service)
     service.processes["verifier-0"].kill()
@@ -173,10 +182,10 @@ def test_a_verifier_killed_with_a_spare_beside_it_costs_its_clients_a_short_paus
 
 @pytest.mark.soak
 def test_a_verifier_killed_alone_costs_its_restart_and_two_seconds_at_most(
-    service: Service,
+    service: Service, plain: dict[int, list[int]]
 ) -> None:
     service.start_all()
-    texts = expected(service, 100)
+    texts = expected(service, 100, plain)
     readers = read_by(service, 100)
     until_read(readers, 2000, service)
     service.processes["verifier-0"].kill()
@@ -191,21 +200,35 @@ def test_a_verifier_killed_alone_costs_its_restart_and_two_seconds_at_most(
 
 
 @pytest.mark.soak
-def test_a_stopped_drafter_costs_its_drafts_and_nothing_else(service: Service) -> None:
-    """SIGSTOP for 10 s under load, against plain decoding of the same load before it."""
-    service.defaults["timeouts__peer_dead_s"] = 1
-    service.start_all()
-    plain = Load(service.address, Mode.AR)
-    plain_rate = plain.rate_over(3.0, 9.0)
-    plain.stop()
+def test_a_stopped_drafter_costs_its_drafts_and_nothing_else(tmp_path: Path) -> None:
+    """SIGSTOP for 10 s under load, against plain decoding of the same load just before; the median
+    of five runs with an embedded pair, whose drafts pay."""
+    service = Service(tmp_path, Path("tales"), Path("tales"))
+    service.defaults = {"timeouts__peer_dead_s": 1, "metrics__enabled": "false"}
+    try:
+        service.start_all(models__target_dtype="fp32", models__draft_dtype="fp32")
+        runs = [_stop_the_drafter(service) for _ in range(5)]
+    finally:
+        service.close()
+    lowest, after = (statistics.median(column) for column in zip(*runs, strict=True))
+    log.info(f"medians: lowest window {lowest:.2f} of plain decoding, after {after:.2f} of before")
+    assert lowest >= 0.9
+    assert after >= 0.9
+
+
+def _stop_the_drafter(service: Service) -> tuple[float, float]:
+    """The lowest window against plain decoding, and the rate after its return to that before."""
+    load = Load(service.address, Mode.AR)
+    plain_rate = load.rate_over(1.0, 4.0)
+    load.stop()
     load = Load(service.address, Mode.SSD)
-    before = load.rate_over(2.0, 7.0)
+    before = load.rate_over(1.5, 5.5)
     drafter = service.processes["drafter-0"].popen
     drafter.send_signal(signal.SIGSTOP)
-    stopped_at = time.monotonic() - load.began
+    stopped_at = load.age_s
     time.sleep(10.0)
     drafter.send_signal(signal.SIGCONT)
-    returned_at = time.monotonic() - load.began
+    returned_at = load.age_s
     windows = [load.rate(stopped_at + 1 + each, stopped_at + 3 + each) for each in range(0, 8, 2)]
     after = load.rate_over(returned_at + 3.0, returned_at + 7.0)
     load.stop()
@@ -213,8 +236,10 @@ def test_a_stopped_drafter_costs_its_drafts_and_nothing_else(service: Service) -
         f"tokens/s: plain {plain_rate:.0f}, before {before:.0f}, windows of 2 s from the first "
         f"second on {[round(each) for each in windows]}, from 3 s after its return {after:.0f}"
     )
-    assert min(windows) >= 0.9 * plain_rate
-    assert after >= 0.9 * before
+    return min(windows) / plain_rate, after / before
+
+
+_STORY = "Once upon a time"
 
 
 class Load:
@@ -228,6 +253,10 @@ class Load:
         self._threads = [threading.Thread(target=self._run, args=(each,)) for each in range(4)]
         for thread in self._threads:
             thread.start()
+
+    @property
+    def age_s(self) -> float:
+        return time.monotonic() - self.began
 
     def rate(self, start: float, end: float) -> float:
         """Tokens per second between two times since the beginning."""
@@ -247,5 +276,5 @@ class Load:
     def _run(self, number: int) -> None:
         with Client(self._address) as client:
             while not self._is_over:
-                for piece in client.generate(f"Text {number}", options(number, self._mode)):
-                    self._arrivals.append((time.monotonic() - self.began, len(piece.token_ids)))
+                for piece in client.generate(_STORY, options(number, self._mode)):
+                    self._arrivals.append((self.age_s, len(piece.token_ids)))

@@ -15,6 +15,7 @@ from coordinator.served_model import ServedModel
 from coordinator.session_table import SessionTable, TableLimits
 from coordinator.text_codec import TextCodec
 from ssd.core.client_session import Admission
+from ssd.core.credit import Credit
 from ssd.core.errors import Cancelled, NoCapacity, SessionConflict, Unavailable
 from ssd.core.ids import Epoch, PrefixKey, SessionId
 from ssd.core.keys import key_of
@@ -40,6 +41,7 @@ class Seat:
         self.instance_id = f"life of {name}"
         self.is_draining = False
         self.num_pings = 0
+        self.credit: Credit | None = None
         self.orders: list[Open | Resume | Close] = []
 
     def send(self, orders: Iterable[Open | Resume | Close]) -> None:
@@ -88,6 +90,40 @@ async def test_a_session_is_opened_where_the_fewest_are() -> None:
     async with table.admitted(admission("a"), "kind"), table.admitted(admission("b"), "kind"):
         assert [seat.kinds for seat in seats] == [["Open"], ["Open"], []]
     assert [seat.kinds for seat in seats] == [["Open", "Close"], ["Open", "Close"], []]
+
+
+async def test_a_session_is_opened_where_credit_covers_it_and_the_fewest_are_of_anyones() -> None:
+    table, seats = make_table(), [Seat("v0"), Seat("v1"), Seat("v2")]
+    for seat in seats:
+        table.seating.add(seat)
+    seats[0].credit = Credit(sessions=4, slots=10)  # too few slots, and nobody there
+    seats[1].credit = Credit(sessions=4, slots=1000, num_others=3)
+    seats[2].credit = Credit(sessions=4, slots=1000, num_others=1)
+    async with table.admitted(admission("a"), "kind"), table.admitted(admission("b"), "kind"):
+        assert [seat.kinds for seat in seats] == [[], [], ["Open", "Open"]]
+        assert seats[2].credit.sessions == 2
+        assert seats[2].credit.slots < 1000
+
+
+async def test_where_no_credit_covers_a_session_the_verifier_is_asked() -> None:
+    table, seat = make_table(), Seat("v0")
+    table.seating.add(seat)
+    seat.credit = Credit(sessions=0, slots=0)
+    async with table.admitted(admission("a"), "kind"):
+        assert seat.kinds == ["Open"]
+
+
+async def test_credit_said_before_an_opening_arrived_is_less_than_it_sounds() -> None:
+    table, seat = make_table(), Seat("v0")
+    table.seating.add(seat)
+    seat.num_pings = 3
+    async with table.admitted(admission("a"), "kind"):
+        said = Credit(sessions=4, slots=1000)
+        table.reports.compare(seat, Ledger(3, (), said))
+        assert seat.credit is not None
+        assert seat.credit.sessions == 3
+        table.reports.compare(seat, Ledger(4, (), said))
+        assert seat.credit == said
 
 
 async def test_a_lost_seat_moves_its_sessions_with_what_is_committed() -> None:

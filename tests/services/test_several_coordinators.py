@@ -10,7 +10,7 @@ from ssd.wire.channels import open_channel
 from ssd.wire.hello import PROTOCOL_VERSION
 from tests.models.scripted_model import ScriptedModel
 from tests.models.table_runner import agreeing, load_table
-from tests.services.cluster import PATIENCE_S, Cluster, until
+from tests.services.cluster import PATIENCE_S, Cluster, read_rest, read_some, until
 from tests.services.test_strange_peers import opening
 
 PROMPT = (1, 2, 3)
@@ -104,6 +104,29 @@ async def test_equal_request_ids_of_two_coordinators_are_two_sessions(
     assert tuple(two.tokens["same"]) == script.continue_text((4, 5, 6), max_len=60)
     assert drafter.drafter.num_steps > 0
     await cluster.until_freed()
+
+
+async def test_coordinators_divide_what_is_free_and_keep_out_of_each_others_way(
+    cluster: Cluster, script: ScriptedModel
+) -> None:
+    await cluster.coordinate()
+    busy = await cluster.verify(slow_target(script), name="verifier-0")
+    await cluster.verify(slow_target(script), name="verifier-1")
+    async with Coordinator(busy.address, "one") as one:
+        await one.say(Order(open=opening("long", max_len=500)))
+        await one.until(lambda: one.tokens)
+        heard = len(one.ledgers)
+        await one.until(lambda: len(one.ledgers) > heard + 1)  # the other one heard of it as well
+        credit = one.ledgers[-1].credit
+        assert credit.sessions == (busy.verifier.limits.max_sessions - 1) // 2
+        assert 0 < credit.slots <= busy.verifier.limits.kv_slots // 2
+        assert credit.num_others == 0
+        call = cluster.call(PROMPT, temperature=0.0, max_tokens=200)
+        await read_some(call, 1)
+        (session,) = (await cluster.status()).sessions
+        assert session.verifier == "verifier-1"
+        assert not one.finished
+        await read_rest(call)
 
 
 async def test_a_coordinator_that_leaves_or_assigns_takes_no_drafter_from_another(

@@ -2,6 +2,7 @@
 
 from hypothesis import strategies as st
 
+from ssd.core.credit import Credit
 from ssd.core.edge_rates import NUM_CELLS
 from ssd.core.expansion import Expansion
 from ssd.core.ids import Epoch, PrefixKey, SessionId
@@ -120,7 +121,10 @@ finishes = st.builds(Finished, session_ids, epochs, u32, st.sampled_from(FinishR
 refusals = st.builds(Refused, session_ids, epochs, st.text(max_size=20), st.text(max_size=60))
 needs = st.builds(Need, session_ids, epochs, u32)
 ledger_entries = st.builds(LedgerEntry, session_ids, epochs, u32, keys, u32, u64)
-ledgers = st.builds(Ledger, u64, st.lists(ledger_entries, max_size=4).map(tuple))
+credits = st.builds(Credit, u32, u64, u32)
+ledgers = st.builds(
+    Ledger, u64, st.lists(ledger_entries, max_size=4).map(tuple), st.none() | credits
+)
 counts = st.lists(st.floats(0.0, 2.0**20, width=32), min_size=NUM_CELLS, max_size=NUM_CELLS).map(
     tuple
 )
