@@ -1,5 +1,7 @@
 """A process's figures over HTTP, for Prometheus: /metrics, and pages that a process adds."""
 
+import selectors
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,19 +32,19 @@ def metrics_endpoint(
     ProcessCollector(registry=registry)
     application = _with_pages(make_wsgi_app(registry), pages or {})
     try:
-        server = make_server(host, port, application, ThreadingWSGIServer, _SilentHandler)
+        server = make_server(host, port, application, _Server, _SilentHandler)
     except OSError as error:
         raise ConfigError(
             f"metrics: port {port} of {host} is taken, or not ours to take"
         ) from error
-    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread = threading.Thread(target=server.serve_until_stopped, name="metrics", daemon=True)
     thread.start()
     try:
         yield f"{host}:{server.server_port}"
     finally:
-        server.shutdown()
-        server.server_close()
+        server.stop()
         thread.join()
+        server.server_close()
 
 
 def _with_pages(metrics: Any, pages: Mapping[str, Page]) -> Any:
@@ -58,6 +60,32 @@ def _with_pages(metrics: Any, pages: Mapping[str, Page]) -> Any:
         return [b"pages: " + ", ".join(["/metrics", *pages]).encode() + b"\n"]
 
     return application
+
+
+class _Server(ThreadingWSGIServer):
+    """The library's own loop looks twice a second whether it should end; this one is told."""
+
+    timeout = 1.0  # of a connection that was there and is not any more
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._stopping, self._told = socket.socketpair()
+
+    def serve_until_stopped(self) -> None:
+        """Serve on the calling thread, which sleeps until a request or `stop` comes."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self, selectors.EVENT_READ)
+            selector.register(self._told, selectors.EVENT_READ)
+            while self._told not in [key.fileobj for key, _ in selector.select()]:
+                self.handle_request()
+
+    def stop(self) -> None:
+        self._stopping.send(b".")
+
+    def server_close(self) -> None:
+        self._stopping.close()
+        self._told.close()
+        super().server_close()
 
 
 class _SilentHandler(WSGIRequestHandler):
