@@ -12,13 +12,13 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from coordinator.api_keys import NOBODY, KeyOwner
 from coordinator.sampling_request import check_vocabulary, sampling_params, stop_token_ids
 from coordinator.served_model import ServedModel
-from coordinator.session_names import request_id_of, session_id_of
 from ssd.core.choice_seed import choice_seed
 from ssd.core.client_session import Admission
 from ssd.core.errors import InvalidRequest, ProtocolError
 from ssd.core.logprobs import LogprobsWanted
 from ssd.core.mode import Mode
 from ssd.core.rule import Rule
+from ssd.core.session_names import request_id_of, session_id_of
 from ssd.core.stop_rules import StopRules
 from ssd.v1 import generation_pb2
 from ssd.wire.codec import decode_mode

@@ -26,10 +26,10 @@ from coordinator.response_writer import ClientStalled, ResponseWriter
 from coordinator.responses import complete_response
 from coordinator.sampling_request import check_vocabulary
 from coordinator.served_model import ServedModel
-from coordinator.session_names import request_id_of, session_id_of
 from coordinator.session_table import SessionTable
 from ssd.core.errors import InvalidRequest, SsdError, Unavailable
 from ssd.core.mode import Mode
+from ssd.core.session_names import request_id_of, session_id_of
 from ssd.v1 import generation_pb2, generation_pb2_grpc
 from ssd.wire.codec import MODES
 from ssd.wire.sampling_codec import RULES

@@ -11,9 +11,10 @@ from coordinator.journal_records import (
     Opened,
     Record,
 )
-from ssd.core.client_session import FIRST_EPOCH, ClientSession
+from ssd.core.client_session import FIRST_EPOCH
 from ssd.core.ids import Epoch, SessionId
 from ssd.core.logprobs import LogprobsWanted
+from ssd.core.recorded_books import RecordedBooks
 
 
 @dataclass(slots=True)
@@ -26,15 +27,15 @@ class JournalledSession:
     output_token_ids: list[int] = field(default_factory=list)
     ended: Ended | None = None
 
-    def books(self) -> ClientSession:
+    def books(self) -> RecordedBooks:
         """The coordinator's books as they stood."""
         admission = self.admitted.admission
         if admission.logprobs != LogprobsWanted():
             # They are not written down, so they are computed again, with the same text.
-            return ClientSession.restored(
+            return RecordedBooks.restored(
                 admission, epoch=self.epoch, output_token_ids=(), finish_reason=None
             )
-        return ClientSession.restored(
+        return RecordedBooks.restored(
             admission,
             epoch=self.epoch,
             output_token_ids=self.output_token_ids,

@@ -8,12 +8,12 @@ from typing import Protocol
 
 from coordinator.output_text import OutputText
 from coordinator.request_watch import RequestWatch
-from ssd.core.client_session import ClientSession
 from ssd.core.credit import Credit
 from ssd.core.errors import SsdError
 from ssd.core.ids import SessionId
 from ssd.core.ledger import LedgerEntry
 from ssd.core.messages import Close, Open, Resume
+from ssd.core.recorded_books import RecordedBooks
 
 _AHEAD = 256  # as far as a verifier holds slots for output to come
 _TREE = 16
@@ -53,7 +53,7 @@ class MoveReason(StrEnum):
 class LiveSession:
     """A request in progress; `changed` is set whenever its books, error or seat change."""
 
-    books: ClientSession
+    books: RecordedBooks
     fingerprint: str
     watch: RequestWatch = field(default_factory=RequestWatch)
     is_running: bool = False  # it had its turn

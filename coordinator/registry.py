@@ -121,10 +121,13 @@ class Registry:
         """Every registered worker and whether it is of use."""
         return [self._status(entry.worker) for entry in self._entries.values()]
 
-    async def records_of(self, session_id: str, *, with_tokens: bool) -> list[bytes]:
-        """The flight records of a session, of all verifiers that answer."""
+    async def records_of(
+        self, request_id: str, *, has_owner: bool, with_tokens: bool
+    ) -> list[bytes]:
+        """The flight records of a request's sessions, of all verifiers that answer."""
         asked = [
-            link.records_of(session_id, with_tokens=with_tokens) for link in self.links.values()
+            link.records_of(request_id, has_owner=has_owner, with_tokens=with_tokens)
+            for link in self.links.values()
         ]
         return [record for records in await asyncio.gather(*asked) for record in records]
 

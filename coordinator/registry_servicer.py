@@ -15,9 +15,11 @@ from ssd.wire.status import status_code
 class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
     """Where workers register and operators look."""
 
-    def __init__(self, registry: Registry, table: SessionTable) -> None:
+    def __init__(self, registry: Registry, table: SessionTable, *, has_owners: bool) -> None:
+        """`has_owners`: requests are named by their key's owner too."""
         self._registry = registry
         self._table = table
+        self._has_owners = has_owners
 
     async def Register(  # noqa: N802 (the name is the protocol's)
         self, request: registry_pb2.RegisterRequest, context: Any
@@ -68,10 +70,12 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
     async def DumpSession(  # noqa: N802 (the name is the protocol's)
         self, request: registry_pb2.DumpSessionRequest, context: Any
     ) -> registry_pb2.DumpSessionResponse:
-        records = await self._registry.records_of(
-            request.session_id, with_tokens=request.with_tokens
-        )
+        asked = {"with_tokens": request.with_tokens, "has_owner": self._has_owners}
+        records = [
+            *self._table.flights.of_request(request.session_id, **asked),
+            *await self._registry.records_of(request.session_id, **asked),
+        ]
         if not records:
-            words = f"no verifier keeps a record of session {request.session_id}"
+            words = f"nobody keeps a record of session {request.session_id}"
             await context.abort(grpc.StatusCode.NOT_FOUND, words)
         return registry_pb2.DumpSessionResponse(records=records)

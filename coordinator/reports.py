@@ -5,7 +5,7 @@ With every heartbeat a verifier says what it holds, and where that differs from 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -33,11 +33,13 @@ class Reports:
         notes: SessionNotes,
         *,
         reopen_s: float,
+        broken: Callable[[SessionId, str], None],
     ) -> None:
         self.num_stale = 0
         self._sessions = sessions
         self._seating = seating
         self._notes = notes
+        self._broken = broken  # called with a session that contradicts itself, and how
         self._reopen_s = reopen_s  # seconds that full verifiers may refuse a session
 
     def take(self, message: Commit | Finished | Refused) -> None:
@@ -50,6 +52,7 @@ class Reports:
             self._settle(live, message)
         except ProtocolError as error:
             log.error("session failed", reason=str(error), **live.watch.names)
+            self._broken(message.session_id, str(error))
             live.fail(error)
 
     def compare(self, seat: VerifierSeat, ledger: Ledger) -> None:

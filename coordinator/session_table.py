@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from coordinator.flight_records import FlightRecords
 from coordinator.journal import Journal, NoJournal
 from coordinator.journal_records import Admitted, Forgotten
 from coordinator.journal_state import JournalledSession
@@ -23,10 +24,11 @@ from coordinator.request_watch import RequestWatch
 from coordinator.seating import Seating
 from coordinator.session_notes import SessionNotes
 from coordinator.turns import Turns
-from ssd.core.client_session import Admission, ClientSession
+from ssd.core.client_session import Admission
 from ssd.core.errors import Cancelled, SessionConflict, SsdError, Unavailable, UnknownSession
 from ssd.core.ids import SessionId
 from ssd.core.logprobs import LogprobsWanted
+from ssd.core.recorded_books import RecordedBooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +48,16 @@ class SessionTable:
     """Owns the live sessions; lives on one event loop."""
 
     def __init__(
-        self, limits: TableLimits, *, epoch_floor: int = 0, journal: Journal | None = None
+        self,
+        limits: TableLimits,
+        *,
+        epoch_floor: int = 0,
+        journal: Journal | None = None,
+        flights: FlightRecords | None = None,
     ) -> None:
         self.sessions: dict[SessionId, LiveSession] = {}
         self.turns = Turns(limits.max_sessions, limits.max_queue)
+        self.flights = flights or FlightRecords()
         self._limits = limits
         self._journal = journal or NoJournal()
         self._notes = SessionNotes(self._journal)
@@ -57,7 +65,13 @@ class SessionTable:
         self.seating = Seating(
             self.sessions, self._notes, resume_s=limits.resume_s, epoch_floor=epoch_floor
         )
-        self.reports = Reports(self.sessions, self.seating, self._notes, reopen_s=limits.reopen_s)
+        self.reports = Reports(
+            self.sessions,
+            self.seating,
+            self._notes,
+            reopen_s=limits.reopen_s,
+            broken=self.flights.leave,
+        )
 
     @asynccontextmanager
     async def admitted(
@@ -80,11 +94,10 @@ class SessionTable:
         self._journal.check_room()
         if self._kept.take(session_id) is not None:  # its client starts anew under the same id
             self._journal.write(Forgotten(session_id))
-        live = LiveSession(
-            ClientSession(admission), fingerprint, watch or RequestWatch(), text=text
-        )
+        books = RecordedBooks(admission)
+        books.epoch = self.seating.epoch_floor
+        live = LiveSession(books, fingerprint, watch or RequestWatch(), text=text)
         live.watch.admitted(live.books)
-        live.books.epoch = self.seating.epoch_floor
         self._journal.write(Admitted(admission, fingerprint, time.time()))
         async with self._running(live):
             yield live
@@ -128,10 +141,13 @@ class SessionTable:
             # Log-probabilities are not written down, and this text cannot be made again.
             self._notes.forget(admission.session_id)
             return
-        live = LiveSession(session.books(), session.admitted.fingerprint, RequestWatch())
+        books = session.books()
+        self.flights.begin(books)
+        live = LiveSession(books, session.admitted.fingerprint, RequestWatch())
         session_id = live.session_id
         live.move_reason = MoveReason.RESTART
         if live.books.settle_locally() is not None or live.books.is_finished:
+            self.flights.ended(session_id)
             self._kept.put(session_id, live, now=asyncio.get_running_loop().time())
             return
         self.sessions[session_id] = live
@@ -194,6 +210,7 @@ class SessionTable:
         """Give the session its turn and a place."""
         session_id = live.session_id
         self.sessions[session_id] = live
+        self.flights.begin(live.books)
         live.error, live.is_running = None, False
         async with self._attended(live):
             if not live.books.is_finished:
@@ -229,6 +246,7 @@ class SessionTable:
             self.turns.pass_on()
         live.is_running, live.away_at, live.may_move = False, None, True
         del self.sessions[session_id]
+        self.flights.ended(session_id)
         self.seating.epoch_floor = max(self.seating.epoch_floor, live.books.epoch)
         self.seating.try_suspects()
         if live.error is None:

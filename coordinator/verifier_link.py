@@ -122,10 +122,12 @@ class VerifierLink:
         self.credit = None
         self._table.seating.remove(self)
 
-    async def records_of(self, session_id: str, *, with_tokens: bool) -> list[bytes]:
-        """The flight records that this verifier keeps of a session; none if it does not answer."""
+    async def records_of(
+        self, request_id: str, *, has_owner: bool, with_tokens: bool
+    ) -> list[bytes]:
+        """The flight records that this verifier keeps of a request; none if it does not answer."""
         request = verifier_pb2.GetFlightRecordsRequest(
-            session_id=session_id, with_tokens=with_tokens
+            session_id=request_id, with_tokens=with_tokens, has_owners=has_owner
         )
         async with open_channel(self.worker.address, self._timeouts.security) as channel:
             stub = verifier_pb2_grpc.VerifierServiceStub(channel)

@@ -106,7 +106,7 @@ class VerifierService:
 
     def _died(self, error: BaseException) -> None:
         """On the engine's thread: leave behind what may explain it."""
-        self._leave_records(self.flights.running_ids, f"{type(error).__name__}: {error}")
+        self._leave_records(self.flights.running_names, f"{type(error).__name__}: {error}")
         exit_when_engine_dies(error)
 
     def _leave_records(self, session_ids: Sequence[SessionId], reason: str) -> None:

@@ -24,6 +24,8 @@ from ssd.core.flight_recorder import FlightRecorder, Segment
 from ssd.core.ids import Epoch, SessionId
 from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Open, Refused, Resume
+from ssd.core.session_names import is_of_request
+from ssd.core.verifier_flight import Checkpoint, Event
 from ssd.core.verifier_outputs import Output, ToCoordinator, ToDrafter
 from ssd.engine.engine_thread import EngineThread
 from ssd.tokenizer.chat_format import ChatFormat
@@ -48,6 +50,7 @@ from verifier_service.owned import disowned, owned
 from verifier_service.telemetry import VerifierTelemetry
 
 _BOUND = 65_536  # reports that may wait for a coordinator; commits are bounded by max_tokens anyway
+Record = Sequence[Segment[Checkpoint, Event]]
 log = structlog.get_logger()
 
 
@@ -72,7 +75,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         self.engine: EngineThread[Output]
         self.links: DrafterLinks
         self.telemetry: VerifierTelemetry
-        self.flights: FlightRecorder
+        self.flights: FlightRecorder[SessionId, Checkpoint, Event]
         self.num_dropped = 0
         self._machine = machine
         self._me = me
@@ -120,7 +123,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
     async def GetFlightRecords(  # noqa: N802 (the name is the protocol's)
         self, request: verifier_pb2.GetFlightRecordsRequest, context: Any
     ) -> verifier_pb2.GetFlightRecordsResponse:
-        records = await self._records_of(SessionId(request.session_id))
+        records = await self._records_of(request.session_id, has_owner=request.has_owners)
         if not records:
             words = f"no record of a session {request.session_id} is kept here"
             await context.abort(grpc.StatusCode.NOT_FOUND, words)
@@ -130,14 +133,17 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         ]
         return verifier_pb2.GetFlightRecordsResponse(records=packed)
 
-    async def _records_of(self, session_id: SessionId) -> list[Sequence[Segment]]:
-        """What is kept of a client's session, under whichever coordinators it ran."""
-        answer: asyncio.Future[list[Sequence[Segment]]] = self._loop.create_future()
+    async def _records_of(self, request_id: str, *, has_owner: bool) -> list[Record]:
+        """What is kept of a client's request, under whichever coordinators it ran."""
+        answer: asyncio.Future[list[Record]] = self._loop.create_future()
         flights = self.flights
 
         def look() -> list[Output]:
-            names = [each for each in flights.known_ids if each.partition("/")[2] == session_id]
-            found = [flights.record_of(each) for each in names]
+            found = [
+                flights.record_of(name)
+                for name in flights.known_names
+                if is_of_request(name.partition("/")[2], request_id, has_owner=has_owner)
+            ]
             self._loop.call_soon_threadsafe(answer.set_result, found)
             return []
 

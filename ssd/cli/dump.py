@@ -8,7 +8,6 @@ import typer
 from ssd.cli.connection import connect
 from ssd.cli.options import Address, one_sentence_errors
 from ssd.core.errors import ConfigError
-from ssd.core.flight_recorder import Event
 from ssd.wire.flight_file import unpack, write_private
 
 DIFFERENCE_EXIT_CODE = 1
@@ -51,7 +50,8 @@ def replay(
         replayed = record.replay()
     how = "replayed" if record.with_tokens else "checked by their lengths, for want of token ids,"
     print(
-        f"session {record.session_id} ({record.reason}): {replayed.num_events} events {how} "
+        f"session {record.session_id} of a {record.role} ({record.reason}): "
+        f"{replayed.num_events} events {how} "
         f"in {len(record.segments)} segments, {replayed.num_tokens} tokens"
     )
     difference = replayed.difference
@@ -64,7 +64,7 @@ def replay(
     raise typer.Exit(DIFFERENCE_EXIT_CODE)
 
 
-def _event_at(events: list[Event], number: int) -> str:
+def _event_at(events: list[object], number: int) -> str:
     return str(events[number]) if number < len(events) else "the checkpoint that follows"
 
 

@@ -11,6 +11,7 @@ part is rebuilt from them by one operation: `open` with the committed output and
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Self
 
 from ssd.core.errors import ProtocolError
 from ssd.core.ids import Epoch, SessionId
@@ -98,7 +99,7 @@ class ClientSession:
         epoch: Epoch,
         output_token_ids: Sequence[int],
         finish_reason: FinishReason | None,
-    ) -> "ClientSession":
+    ) -> Self:
         """The books as a journal kept them; the figures of earlier rounds are lost."""
         session = cls(admission)
         session.epoch = epoch

@@ -3,21 +3,21 @@
 from collections.abc import Sequence
 
 from ssd.core.drafter_roster import opening_as_it_stands
-from ssd.core.flight_recorder import (
-    Checkpoint,
-    Drawn,
-    Event,
-    Failed,
-    FlightRecorder,
-    Grown,
-    Launched,
-    Settled,
-)
+from ssd.core.flight_recorder import FlightRecorder
 from ssd.core.ids import SessionId
 from ssd.core.messages import Grow, Open
 from ssd.core.price import CostModel
 from ssd.core.rounds import RoundRecord
 from ssd.core.verifier import Verifier
+from ssd.core.verifier_flight import (
+    Checkpoint,
+    Drawn,
+    Event,
+    Failed,
+    Grown,
+    Launched,
+    Settled,
+)
 from ssd.core.verifier_limits import VerifierLimits
 from ssd.core.verifier_outputs import Output
 from ssd.core.verifier_round import Idle, Round
@@ -30,7 +30,7 @@ class RecordedVerifier(Verifier):
 
     def __init__(self, limits: VerifierLimits, cost: CostModel) -> None:
         super().__init__(limits, cost)
-        self.flights = FlightRecorder()
+        self.flights = FlightRecorder[SessionId, Checkpoint, Event]()
         self._due: set[SessionId] = set()  # sessions whose record wants a checkpoint
 
     def open(self, opening: Open, *, owner: str) -> list[Output]:
@@ -38,7 +38,7 @@ class RecordedVerifier(Verifier):
         outputs = super().open(opening, owner=owner)
         session = self.sessions.get(opening.session_id)
         if session is not None and session is not standing:
-            self.flights.opened(Checkpoint(opening, session.kv_len))
+            self.flights.opened(opening.session_id, Checkpoint(opening, session.kv_len))
         return outputs
 
     def grow(self, message: Grow, *, now: float) -> list[Output]:
@@ -77,7 +77,7 @@ class RecordedVerifier(Verifier):
                 self._note(session_id, Drawn(done.round_id, tuple(target)))
         outputs = super().round_done(done, target_token_ids, launch_s=launch_s, end_s=end_s)
         for session_id in self._due & self.sessions.keys():
-            self.flights.checkpoint(self._as_it_stands(self.sessions[session_id]))
+            self.flights.checkpoint(session_id, self._as_it_stands(self.sessions[session_id]))
         self._due.clear()
         return outputs
 

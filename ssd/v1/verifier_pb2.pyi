@@ -90,12 +90,14 @@ class Finished(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., total_len: _Optional[int] = ..., reason: _Optional[_Union[_common_pb2.FinishReason, str]] = ...) -> None: ...
 
 class GetFlightRecordsRequest(_message.Message):
-    __slots__ = ("session_id", "with_tokens")
+    __slots__ = ("session_id", "with_tokens", "has_owners")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     WITH_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    HAS_OWNERS_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     with_tokens: bool
-    def __init__(self, session_id: _Optional[str] = ..., with_tokens: _Optional[bool] = ...) -> None: ...
+    has_owners: bool
+    def __init__(self, session_id: _Optional[str] = ..., with_tokens: _Optional[bool] = ..., has_owners: _Optional[bool] = ...) -> None: ...
 
 class GetFlightRecordsResponse(_message.Message):
     __slots__ = ("records",)

@@ -6,14 +6,16 @@ from dataclasses import replace
 import pytest
 
 from ssd.core.expansion import Expansion
-from ssd.core.flight_recorder import NUM_EVENTS, Drawn, Failed, Grown, Launched, Segment, Settled
+from ssd.core.flight_recorder import NUM_EVENTS, Segment
 from ssd.core.ids import Epoch, SessionId
 from ssd.core.keys import key_of
 from ssd.core.messages import Grow, Open
 from ssd.core.price import CostModel
 from ssd.core.recorded_verifier import RecordedVerifier
-from ssd.core.replay import replay, replay_lengths
+from ssd.core.replay import Replayed, replay
+from ssd.core.verifier_flight import Checkpoint, Drawn, Event, Failed, Grown, Launched, Settled
 from ssd.core.verifier_limits import VerifierLimits
+from ssd.core.verifier_replay import VerifierMeasure, VerifierPlayer
 from ssd.core.verifier_round import Round
 from tests.models.scripted_model import ScriptedModel
 from tests.models.slot_memory import SlotMemory
@@ -21,6 +23,14 @@ from tests.models.slot_memory import SlotMemory
 MODEL = ScriptedModel(vocab_size=12, seed=7)
 PROMPT = (3, 1, 4, 1, 5)
 SESSION = SessionId("a")
+
+
+def replayed_whole(record: Sequence[Segment[Checkpoint, Event]]) -> Replayed:
+    return replay(record, VerifierPlayer)
+
+
+def replayed_by_length(record: Sequence[Segment[Checkpoint, Event]]) -> Replayed:
+    return replay(record, VerifierMeasure)
 
 
 def flown(num_tokens: int, *, draft_every: int = 3, fail_every: int = 0) -> RecordedVerifier:
@@ -60,7 +70,7 @@ def chain(text: tuple[int, ...], depth: int) -> tuple[Expansion, ...]:
 
 def test_a_record_plays_again_to_the_same_end() -> None:
     record = flown(60).flights.record_of(SESSION)
-    replayed = replay(record)
+    replayed = replayed_whole(record)
     assert replayed.difference is None
     assert replayed.num_tokens == 60
     assert replayed.num_events == sum(len(each.events) for each in record)
@@ -71,7 +81,7 @@ def test_a_long_record_forgets_its_beginning_and_still_plays() -> None:
     num_events = sum(len(each.events) for each in record)
     assert NUM_EVENTS <= num_events < 2 * NUM_EVENTS
     assert record[0].checkpoint.kv_len > 100
-    replayed = replay(record)
+    replayed = replayed_whole(record)
     assert replayed.difference is None
     assert replayed.num_events == num_events
 
@@ -108,7 +118,7 @@ def test_a_changed_record_stops_at_the_change(
     events: list[object] = list(segment.events)
     index = [at for at, each in enumerate(events) if isinstance(each, kind)][4]
     events[index] = change(events[index])
-    replayed = replay([Segment(segment.checkpoint, events)])  # type: ignore[arg-type]
+    replayed = replayed_whole([Segment(segment.checkpoint, events)])  # type: ignore[arg-type]
     assert replayed.difference is not None
     assert index <= replayed.difference.event <= index + 1
     assert what in replayed.difference.what
@@ -121,7 +131,7 @@ def test_an_invariant_that_breaks_in_the_replay_is_the_difference() -> None:
         for event in segment.events
         for each in ([event] * (2 if isinstance(event, Drawn) else 1))
     ]
-    difference = replay([Segment(segment.checkpoint, doubled)]).difference
+    difference = replayed_whole([Segment(segment.checkpoint, doubled)]).difference
     assert difference is not None
     assert "never launched" in difference.what
 
@@ -133,10 +143,10 @@ def test_only_sessions_that_grew_have_expansions_in_their_record() -> None:
 
 def test_lengths_alone_are_checked_too() -> None:
     record = flown(60).flights.record_of(SESSION)
-    assert replay_lengths(record) == replay(record)
+    assert replayed_by_length(record) == replayed_whole(record)
     [segment, *_] = record
     events = [_shorter_kv(each) if isinstance(each, Settled) else each for each in segment.events]
-    difference = replay_lengths([Segment(segment.checkpoint, events)]).difference  # type: ignore[arg-type]
+    difference = replayed_by_length([Segment(segment.checkpoint, events)]).difference  # type: ignore[arg-type]
     assert difference is not None
     assert "the KV rows" in difference.what
 
@@ -144,5 +154,5 @@ def test_lengths_alone_are_checked_too() -> None:
 def test_rounds_that_failed_replay_as_never_run() -> None:
     record = flown(60, fail_every=5).flights.record_of(SESSION)
     assert any(isinstance(event, Failed) for event in record[0].events)
-    assert replay(record).difference is None
-    assert replay_lengths(record) == replay(record)
+    assert replayed_whole(record).difference is None
+    assert replayed_by_length(record) == replayed_whole(record)

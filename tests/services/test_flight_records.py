@@ -6,23 +6,28 @@ import pytest
 from typer.testing import CliRunner
 
 from ssd.cli.main import app
-from ssd.core.flight_recorder import Failed, Settled
+from ssd.core.books_flight import Booked, Placed
+from ssd.core.verifier_flight import Failed, Settled
 from ssd.engine.loading import LoadedModel
 from ssd.v1 import registry_pb2, registry_pb2_grpc
 from ssd.wire.flight_file import FlightFile, unpack, write_private
 from tests.models.scripted_model import ScriptedModel
 from tests.models.table_runner import agreeing, load_table
-from tests.services.cluster import Cluster, refusal_of
+from tests.services.cluster import Cluster, read_rest, read_some, refusal_of
 from tests.services.test_engine_failures import POISON, poisoned
 from verifier_service.service import VerifierService
 
 PROMPT = (1, 2, 3)
 
 
-async def dumped(cluster: Cluster, name: str, *, with_tokens: bool) -> list[bytes]:
+async def dumped(cluster: Cluster, name: str, *, with_tokens: bool) -> dict[str, bytes]:
+    """By role; each service keeps one record here."""
     stub = registry_pb2_grpc.RegistryServiceStub(cluster.channel)
     request = registry_pb2.DumpSessionRequest(session_id=name, with_tokens=with_tokens)
-    return list((await stub.DumpSession(request)).records)
+    records = (await stub.DumpSession(request)).records
+    by_role = {unpack(each).role: each for each in records}
+    assert len(by_role) == len(records)
+    return by_role
 
 
 def only_record_in(folder: Path) -> FlightFile:
@@ -36,7 +41,7 @@ async def test_a_served_session_replays(
 ) -> None:
     await cluster.pair(table_target, table_draft)
     reply = await cluster.generate(PROMPT, max_tokens=80, seed=5, request_id="me", mode=mode)
-    [record] = await dumped(cluster, "me", with_tokens=True)
+    record = (await dumped(cluster, "me", with_tokens=True))["verifier"]
     file = unpack(record)
     events = [event for segment in file.segments for event in segment.events]
     emitted = [each.emitted for each in events if isinstance(each, Settled)]
@@ -47,8 +52,8 @@ async def test_a_served_session_replays(
     assert said.exit_code == 0
     assert "no difference" in said.output
     assert "80 tokens" in said.output
-    [record] = await dumped(cluster, "me", with_tokens=False)
-    assert unpack(record).replay().difference is None
+    for record in (await dumped(cluster, "me", with_tokens=False)).values():
+        assert unpack(record).replay().difference is None
 
 
 async def test_an_unknown_session_has_no_record(
@@ -56,7 +61,30 @@ async def test_an_unknown_session_has_no_record(
 ) -> None:
     await cluster.pair(table_target, table_draft)
     _, words = await refusal_of(dumped(cluster, "nobody", with_tokens=True))
-    assert words == "no verifier keeps a record of session nobody"
+    assert words == "nobody keeps a record of session nobody"
+
+
+async def test_the_books_of_a_session_that_moved_replay(
+    cluster: Cluster, script: ScriptedModel
+) -> None:
+    """A second verifier goes on with the text; the books tell of both."""
+    await cluster.coordinate(timeouts={"resume_s": 0.0})
+    first = await cluster.verify(load_table(agreeing(script), forward_s=0.005), name="v0")
+    call = cluster.call(PROMPT, temperature=0.0, max_tokens=300, request_id="me")
+    await read_some(call, 5)
+    await cluster.verify(load_table(agreeing(script)), name="v1")
+    await cluster.stop(first)
+    reply = await read_rest(call)
+    record = unpack((await dumped(cluster, "me", with_tokens=True))["coordinator"])
+    events = [event for segment in record.segments for event in segment.events]
+    assert [each.committed_len > len(PROMPT) for each in events if isinstance(each, Placed)] == [
+        False,
+        True,
+    ]
+    replayed = record.replay()
+    assert (replayed.difference, replayed.num_tokens) == (None, 300)
+    booked = [each for event in events if isinstance(event, Booked) for each in event.token_ids]
+    assert tuple(booked[-len(reply.token_ids) :]) == reply.token_ids
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

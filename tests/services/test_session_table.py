@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -117,12 +118,13 @@ async def test_credit_said_before_an_opening_arrived_is_less_than_it_sounds() ->
     table, seat = make_table(), Seat("v0")
     table.seating.add(seat)
     seat.num_pings = 3
-    async with table.admitted(admission("a"), "kind"):
+    async with table.admitted(admission("a"), "kind") as live:
+        table.reports.take(commit(live, 7))
         said = Credit(sessions=4, slots=1000)
-        table.reports.compare(seat, Ledger(3, (), said))
+        table.reports.compare(seat, replace(ledger(live, 3), credit=said))
         assert seat.credit is not None
         assert seat.credit.sessions == 3
-        table.reports.compare(seat, Ledger(4, (), said))
+        table.reports.compare(seat, replace(ledger(live, 4, 7), credit=said))
         assert seat.credit == said
 
 

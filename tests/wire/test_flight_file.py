@@ -5,9 +5,11 @@ from pathlib import Path
 import msgpack
 import pytest
 
+from ssd.core.books_flight import Booked
 from ssd.core.errors import InvalidRequest
-from ssd.core.flight_recorder import Settled
-from ssd.wire.flight_file import FORMAT, pack, unpack, write_records
+from ssd.core.verifier_flight import Settled
+from ssd.wire.flight_file import COORDINATOR, FORMAT, pack, unpack, write_records
+from tests.core.test_books_replay import eventful
 from tests.core.test_replay import PROMPT, SESSION, flown
 
 RECORD = flown(60).flights.record_of(SESSION)
@@ -33,6 +35,24 @@ def test_without_tokens_no_id_no_key_and_no_seed_is_written() -> None:
     assert keys == {0}
     assert file.replay().num_tokens == 60
     assert file.replay().difference is None
+
+
+def test_the_books_come_back_as_they_went() -> None:
+    record = eventful()
+    packed = pack(SESSION, record, reason="asked", with_tokens=True, role=COORDINATOR)
+    file = unpack(packed)
+    assert file.segments == tuple(record)
+    assert file.role == COORDINATOR
+    assert file.replay().difference is None
+
+
+def test_the_books_without_tokens_say_lengths_alone() -> None:
+    packed = pack(SESSION, eventful(), reason="asked", with_tokens=False, role=COORDINATOR)
+    file = unpack(packed)
+    booked = [each for part in file.segments for each in part.events if isinstance(each, Booked)]
+    assert {token_id for each in booked for token_id in each.token_ids} == {0}
+    assert {each.base_key for each in booked} == {0}
+    assert (file.replay().difference, file.replay().num_tokens) == (None, 302)
 
 
 def test_files_are_private_and_their_number_is_bounded(tmp_path: Path) -> None:
