@@ -68,7 +68,7 @@ async def test_the_books_of_a_session_that_moved_replay(
     cluster: Cluster, script: ScriptedModel
 ) -> None:
     """A second verifier goes on with the text; the books tell of both."""
-    await cluster.coordinate(timeouts={"resume_s": 0.0})
+    await cluster.coordinate()
     first = await cluster.verify(load_table(agreeing(script), forward_s=0.005), name="v0")
     call = cluster.call(PROMPT, temperature=0.0, max_tokens=300, request_id="me")
     await read_some(call, 5)
