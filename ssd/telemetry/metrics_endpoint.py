@@ -68,8 +68,8 @@ class _Server(ThreadingWSGIServer):
     timeout = 1.0  # of a connection that was there and is not any more
 
     def __init__(self, *args: Any) -> None:
+        self._stopping, self._told = socket.socketpair()  # first: a port that is taken closes all
         super().__init__(*args)
-        self._stopping, self._told = socket.socketpair()
 
     def serve_until_stopped(self) -> None:
         """Serve on the calling thread, which sleeps until a request or `stop` comes."""
