@@ -1,6 +1,7 @@
 """What becomes of a request's notes: figures, spans, a log line."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -75,6 +76,7 @@ class RequestTelemetry:
             prompt_tokens=figures.prompt_tokens,
             output_tokens=figures.output_tokens,
             rounds=len(watch.books.rounds),
+            plain_rounds=_plain_rounds(watch.books.rounds),
             seconds=round(figures.total_s, 4),
             **({"prompt": watch.prompt} if self._logs_prompts else {}),
         )
@@ -92,6 +94,11 @@ def _figures(watch: RequestWatch, books: ClientSession, ended_ns: int) -> Reques
         total_s=(ended_ns - watch.received_ns) / 1e9,
         acceptance=_acceptance(books.rounds),
     )
+
+
+def _plain_rounds(rounds: list[RoundRecord]) -> dict[str, int]:
+    """How many rounds tested no draft, by the reason: speculation is never off in silence."""
+    return dict(Counter(each.why_plain.value for each in rounds if each.why_plain is not None))
 
 
 def _seconds(start_ns: int | None, end_ns: int | None) -> float | None:

@@ -2,13 +2,17 @@
 
 import asyncio
 import random
+import threading
+from collections.abc import Sequence
 
 import grpc
+import pytest
 
 from ssd.v1 import generation_pb2_grpc
-from tests.models.scripted_model import ScriptedModel
+from tests.models.scripted_model import Prefix, ScriptedModel
 from tests.models.table_runner import agreeing, load_table, short_sighted
 from tests.services.cluster import (
+    PATIENCE_S,
     Cluster,
     read,
     read_rest,
@@ -44,6 +48,59 @@ async def test_a_client_that_hangs_up_frees_its_slots(
             call.cancel()
             await until(lambda: has_no_sessions(cluster))
             await cluster.until_freed()
+
+
+class Held:
+    """A model that stops in the forward that a text of `num_tokens` needs, until it may go on."""
+
+    def __init__(self, script: ScriptedModel, num_tokens: int) -> None:
+        self._logits_of, self._num_tokens = agreeing(script), num_tokens
+        self.reached, self._may_go_on = threading.Event(), threading.Event()
+
+    def __call__(self, text: Prefix) -> Sequence[float]:
+        if len(text) >= self._num_tokens:
+            self.reached.set()
+            self._may_go_on.wait(PATIENCE_S)
+        return self._logits_of(text)
+
+    def go_on(self) -> None:
+        self._may_go_on.set()
+
+
+NUM_TOKENS = 24
+
+
+@pytest.mark.parametrize("how", ["cancel", "hang up", "deadline"])
+async def test_who_leaves_at_any_token_is_free_at_the_next_boundary(
+    cluster: Cluster, script: ScriptedModel, how: str
+) -> None:
+    """H4: the first, a middle and the last token, while the round that draws it runs."""
+    target = load_table(agreeing(script), name="target")
+    verifier, _ = await cluster.pair(target, load_table(short_sighted(script), name="draft"))
+    for mode in ("ssd", "sd", "ar"):
+        for index in (0, NUM_TOKENS // 2, NUM_TOKENS - 1):
+            held = Held(script, len(PROMPT) + index)
+            target.runner._logits_of = held  # type: ignore[attr-defined]
+            request = request_of(
+                PROMPT, mode=mode, temperature=0.0, max_tokens=NUM_TOKENS, request_id="mine"
+            )
+            stub = generation_pb2_grpc.GenerationServiceStub(cluster.channel)
+            call = stub.Generate(request, timeout=0.4 if how == "deadline" else PATIENCE_S)
+            reading = asyncio.create_task(refusal_of(read(call)))
+            assert await asyncio.to_thread(held.reached.wait, PATIENCE_S)
+            before = verifier.verifier.num_rounds
+            if how == "cancel":
+                await cluster.cancel("mine")
+            elif how == "hang up":
+                call.cancel()
+            if how == "hang up":
+                await asyncio.gather(reading, return_exceptions=True)
+            else:
+                await reading
+            await until(lambda: has_no_sessions(cluster))
+            held.go_on()
+            await cluster.until_freed()
+            assert verifier.verifier.num_rounds <= before + 1, (mode, index)
 
 
 async def test_a_cancel_from_elsewhere_ends_the_stream_and_frees_its_slots(

@@ -13,6 +13,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from coordinator import generate_call
 from ssd.engine.loading import LoadedModel
 from ssd.v1 import generation_pb2, generation_pb2_grpc
+from ssd.wire.channels import MAX_MESSAGE_BYTES
 from tests.models.scripted_model import ScriptedModel
 from tests.models.table_runner import agreeing, load_table
 from tests.services.cluster import Cluster, read_rest, read_some, refusal_of, request_of, until
@@ -85,11 +86,15 @@ async def test_a_client_that_takes_nothing_is_cancelled_and_told_so(
     table_target: LoadedModel,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """I3: others are not slowed, its session ends; large deltas fill the connection's window."""
+    """I3: others are served meanwhile, and what it does not take is not piled up for it; large
+    deltas fill the connection's window."""
+    num_made = 0
 
     def large_delta(
         index: int, text: str, token_ids: tuple[int, ...], logprobs: object
     ) -> generation_pb2.GenerateResponse:
+        nonlocal num_made
+        num_made += 1
         delta = generation_pb2.Delta(text="x" * 500_000, token_ids=token_ids)
         return generation_pb2.GenerateResponse(delta=delta)
 
@@ -100,6 +105,8 @@ async def test_a_client_that_takes_nothing_is_cancelled_and_told_so(
         stub = generation_pb2_grpc.GenerationServiceStub(channel)
         call = stub.Generate(request_of(PROMPT, temperature=0.0, max_tokens=400, mode="ar"))
         await read_some(call, 1)
+        other = await cluster.generate(PROMPT, temperature=0.0, max_tokens=30)
+        assert other.token_ids == script.continue_text(PROMPT, max_len=33)
 
         async def has_no_sessions() -> bool:
             return not (await cluster.status()).sessions
@@ -109,6 +116,24 @@ async def test_a_client_that_takes_nothing_is_cancelled_and_told_so(
         code, details = await refusal_of(read_rest(call))
     assert code is grpc.StatusCode.CANCELLED
     assert "took nothing for 0.5 s" in details
+    assert num_made < 30 + 10
+
+
+async def test_a_message_that_is_too_large_is_refused_and_the_connection_goes_on(
+    cluster: Cluster, script: ScriptedModel, table_target: LoadedModel
+) -> None:
+    await cluster.coordinate()
+    await cluster.verify(table_target)
+    async with grpc.aio.insecure_channel(
+        cluster.address, options=[("grpc.max_send_message_length", -1)]
+    ) as channel:
+        stub = generation_pb2_grpc.GenerationServiceStub(channel)
+        huge = generation_pb2.GenerateRequest(text="a" * (MAX_MESSAGE_BYTES + 1))
+        code, details = await refusal_of(read_rest(stub.Generate(huge)))
+        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert str(MAX_MESSAGE_BYTES) in details
+        reply = await read_rest(stub.Generate(request_of(PROMPT, temperature=0.0, max_tokens=4)))
+    assert reply.token_ids == script.continue_text(PROMPT, max_len=7)
 
 
 async def test_model_info_is_unavailable_without_a_verifier_and_right_with_one(

@@ -7,6 +7,7 @@ from ssd.v1 import common_pb2
 from tests.models.scripted_model import ScriptedModel
 from tests.models.table_runner import agreeing, load_table, saying
 from tests.services.cluster import Cluster, refusal_of
+from tests.services.test_metrics import scrape_coordinator, scrape_worker
 
 STOP = common_pb2.FINISH_REASON_STOP
 LENGTH = common_pb2.FINISH_REASON_LENGTH
@@ -42,7 +43,8 @@ async def test_max_tokens_is_exact_with_everything_accepted(sure: Cluster) -> No
 async def test_a_stop_token_anywhere_in_an_accepted_path_ends_the_text_there(
     sure: Cluster,
 ) -> None:
-    """A1, A2: stop index by limit, the earlier of the two wins."""
+    """A1, A2: stop index by limit, the earlier of the two wins; what is later counts nowhere."""
+    num_tokens = 0
     for mode in ("ssd", "sd"):
         for stop in range(3, 11):
             for max_tokens in (2, 4, 20):
@@ -57,7 +59,11 @@ async def test_a_stop_token_anywhere_in_an_accepted_path_ends_the_text_there(
                 is_stopped = num_until_stop <= max_tokens
                 assert reply.token_ids == tuple(range(3, 12))[: min(num_until_stop, max_tokens)]
                 assert reply.complete.finish_reason == (STOP if is_stopped else LENGTH)
+                num_tokens += reply.num_tokens
     await sure.until_freed()
+    coordinator, verifier = await scrape_coordinator(sure), await scrape_worker(sure, "verifier-0")
+    assert coordinator.value("ssd_generation_tokens_total") == num_tokens
+    assert verifier.total("ssd_committed_tokens_total") == num_tokens
 
 
 async def test_the_models_own_end_token_stops_unless_ignored(

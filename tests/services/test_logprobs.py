@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import grpc
 import pytest
 import torch
 
@@ -17,7 +16,7 @@ from ssd.v1 import generation_pb2, generation_pb2_grpc
 from tests.models.scripted_model import ScriptedModel
 from tests.models.table_runner import VOCAB_SIZE, agreeing, load_table, saying
 from tests.sampling.test_text_edits import slow_edit
-from tests.services.cluster import Cluster, read, refusal_of, request_of
+from tests.services.cluster import Cluster, request_of
 
 PROMPT = (1, 2, 3, 4, 5, 6, 7, 8)
 NUM_TOKENS = 24
@@ -169,29 +168,6 @@ async def test_several_answers_have_their_own_logprobs(
         ids = [token_id for each in mine for token_id in each.token_ids]
         entries = [entry for each in mine for entry in each.logprobs]
         check(entries, ids, reference(script, PROMPT, ids, SamplingParams()), num_top=0)
-
-
-BAD_LOGPROBS: list[tuple[str, dict[str, Any]]] = [
-    ("top_logprobs", {"logprobs": True, "top_logprobs": 21}),
-    ("top_logprobs", {"logprobs": True, "top_logprobs": VOCAB_SIZE + 1}),
-    ("top_logprobs", {"top_logprobs": 1}),
-    ("prompt_logprobs", {"prompt_logprobs": 21}),
-    ("prompt_logprobs", {"prompt_logprobs": VOCAB_SIZE + 1}),
-    ("speculation.max_nodes", {"speculation": {"max_nodes": 0}}),
-    ("speculation.max_depth", {"speculation": {"max_depth": 0}}),
-]
-
-
-async def test_what_is_out_of_range_is_refused(cluster: Cluster, table_target: LoadedModel) -> None:
-    """E2; the service goes on."""
-    await cluster.coordinate()
-    await cluster.verify(table_target)
-    stub = generation_pb2_grpc.GenerationServiceStub(cluster.channel)
-    for field, fields in BAD_LOGPROBS:
-        code, details = await refusal_of(read(stub.Generate(request_of(PROMPT, **fields))))
-        assert code is grpc.StatusCode.INVALID_ARGUMENT
-        assert field in details
-    assert (await cluster.generate(PROMPT, max_tokens=2)).num_tokens == 2
 
 
 @pytest.mark.parametrize("mode", ["ssd", "sd"])

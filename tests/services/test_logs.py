@@ -49,6 +49,20 @@ async def test_a_requests_lines_carry_trace_session_and_round(
     assert all(each["session_id"].endswith(request_id) and each["round_id"] for each in rounds)
 
 
+async def test_the_log_says_why_and_how_often_nothing_was_drafted(
+    cluster: Cluster, target: LoadedModel, draft: LoadedModel, lines: LogCapture
+) -> None:
+    await cluster.coordinate()
+    await cluster.verify(target)
+    await cluster.generate("so", mode="ssd", max_tokens=6, ignore_eos=True)
+    await cluster.draft(draft)
+    reply = await cluster.generate("so", mode="ssd", max_tokens=20, ignore_eos=True)
+    alone, drafted = [each for each in lines.entries if each["event"] == "request ended"]
+    assert alone["plain_rounds"] == {"no_drafter": 6}
+    assert drafted["plain_rounds"] == dict(reply.complete.figures.plain_rounds)
+    assert sum(drafted["plain_rounds"].values()) < drafted["rounds"]
+
+
 async def test_no_prompt_is_logged_unless_asked(
     cluster: Cluster, target: LoadedModel, lines: LogCapture
 ) -> None:

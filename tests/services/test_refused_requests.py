@@ -6,6 +6,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.rpc import error_details_pb2, status_pb2
 
 from ssd.engine.loading import LoadedModel
 from ssd.v1 import generation_pb2, generation_pb2_grpc
@@ -86,7 +87,36 @@ BAD_REQUESTS: list[tuple[str, generation_pb2.GenerateRequest]] = [
     ("request_id", request_of(PROMPT, request_id="")),
     ("request_id", request_of(PROMPT, request_id="x" * 129)),
     ("request_id", request_of(PROMPT, request_id="a\nb")),
+    ("resume_from", request_of(PROMPT, resume_from=510)),
+    ("resume_from", request_of(PROMPT, resume_from=1, request_id="a", n=2)),
+    ("top_logprobs", request_of(PROMPT, logprobs=True, top_logprobs=21)),
+    ("top_logprobs", request_of(PROMPT, logprobs=True, top_logprobs=13)),
+    ("top_logprobs", request_of(PROMPT, top_logprobs=1)),
+    ("prompt_logprobs", request_of(PROMPT, prompt_logprobs=21)),
+    ("prompt_logprobs", request_of(PROMPT, prompt_logprobs=13)),
+    ("speculation.max_nodes", request_of(PROMPT, speculation={"max_nodes": 0})),
+    ("speculation.max_depth", request_of(PROMPT, speculation={"max_depth": 0})),
 ]
+WITHOUT_A_BAD_VALUE = {
+    *("top_k", "seed", "ignore_eos", "include_rounds", "include_stop"),
+    *("logprobs", "echo", "priority"),
+}
+
+
+def test_the_table_has_every_field_that_can_be_bad() -> None:
+    named = {field.partition(".")[0] for field, _ in BAD_REQUESTS} - {"prompt", "99"}
+    fields = {each.name for each in generation_pb2.GenerateRequest.DESCRIPTOR.fields}
+    assert named == fields - WITHOUT_A_BAD_VALUE
+
+
+def violation_of(error: grpc.aio.AioRpcError) -> tuple[str, str]:
+    """Field and description of the refusal's google.rpc.BadRequest."""
+    metadata = dict(error.trailing_metadata())
+    status = status_pb2.Status.FromString(metadata["grpc-status-details-bin"])
+    bad = error_details_pb2.BadRequest()
+    assert status.details[0].Unpack(bad)
+    assert len(bad.field_violations) == 1
+    return bad.field_violations[0].field, bad.field_violations[0].description
 
 
 async def test_a_bad_field_is_named_and_the_service_goes_on(
@@ -97,9 +127,12 @@ async def test_a_bad_field_is_named_and_the_service_goes_on(
     other = asyncio.create_task(cluster.generate(PROMPT, temperature=0.0, max_tokens=300))
     stub = generation_pb2_grpc.GenerationServiceStub(cluster.channel)
     for field, request in BAD_REQUESTS:
-        code, details = await refusal_of(read(stub.Generate(request)))
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await read(stub.Generate(request))
+        code, details = refused.value.code(), refused.value.details() or ""
         assert code is grpc.StatusCode.INVALID_ARGUMENT, f"{field}: {code} {details}"
         assert field in details, f"{field} is not named in: {details}"
+        assert violation_of(refused.value) == (field, details)
     reply = await cluster.generate(PROMPT, temperature=0.0, max_tokens=20)
     assert reply.token_ids == script.continue_text(PROMPT, max_len=23)
     assert (await other).token_ids == script.continue_text(PROMPT, max_len=303)

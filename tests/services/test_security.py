@@ -21,12 +21,26 @@ from ssd.core.errors import (
     UnknownSession,
 )
 from ssd.engine.loading import LoadedModel
-from ssd.v1 import registry_pb2, registry_pb2_grpc, verifier_pb2, verifier_pb2_grpc
+from ssd.v1 import (
+    generation_pb2_grpc,
+    registry_pb2,
+    registry_pb2_grpc,
+    verifier_pb2,
+    verifier_pb2_grpc,
+)
 from ssd.wire.security import Security
 from tests.models.scripted_model import ScriptedModel
 from tests.models.table_runner import agreeing, load_table
 from tests.services.certificates import Authority, make_authority
-from tests.services.cluster import Cluster, refusal_of, until
+from tests.services.cluster import (
+    Cluster,
+    read,
+    read_rest,
+    read_some,
+    refusal_of,
+    request_of,
+    until,
+)
 
 PROMPT = (1, 2, 3)
 ALICE, BOB = "alice-key-0123456789", "bob-key-0123456789ab"
@@ -129,6 +143,32 @@ async def test_a_request_belongs_to_the_key_that_opened_it(
         with pytest.raises(SsdError, match="cancel"):
             async for _ in pieces:
                 pass
+    await cluster.until_freed()
+
+
+async def test_a_text_is_gone_on_with_by_the_key_that_opened_it_alone(
+    cluster: Cluster, keys: str, script: ScriptedModel
+) -> None:
+    """While it runs and while it is kept: to another key the id is unknown."""
+    await cluster.coordinate(security={"api_keys": keys})
+    await cluster.verify(load_table(agreeing(script), forward_s=0.003))
+    mine = {"request_id": "mine", "temperature": 1.0, "max_tokens": 60}
+    stub = generation_pb2_grpc.GenerationServiceStub(cluster.channel)
+
+    def resumed(key: str, resume_from: int) -> Any:
+        request = request_of(PROMPT, **mine, resume_from=resume_from)
+        return stub.Generate(request, metadata=(("x-api-key", key),))
+
+    call = stub.Generate(request_of(PROMPT, **mine), metadata=(("x-api-key", ALICE),))
+    begun = await read_some(call, 10)
+    refusals = [await refusal_of(read(resumed(BOB, len(begun))))]
+    rest = await read_rest(call)
+    refusals.append(await refusal_of(read(resumed(BOB, 1))))
+    for code, details in refusals:
+        assert code is grpc.StatusCode.NOT_FOUND
+        assert "mine" in details
+    again = await read(resumed(ALICE, 1))
+    assert again.token_ids == (*begun, *rest.token_ids)[1:]
     await cluster.until_freed()
 
 

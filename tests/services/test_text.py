@@ -40,6 +40,28 @@ async def test_characters_of_several_bytes_arrive_whole(cluster: Cluster, speech
         assert reply.token_ids == (*ids, NUM_BYTES), "the end token is in the ids, not in the text"
 
 
+async def test_special_tokens_inside_an_accepted_run_are_in_the_ids_and_not_in_the_text(
+    cluster: Cluster,
+) -> None:
+    """I2."""
+    head, tail = (byte_tokenizer().encode(part).ids for part in ("before", " and after"))
+    ids = [*head, NUM_BYTES, *tail]
+    prompt = byte_tokenizer().encode(PROMPT).ids
+    logits_of = saying([*prompt, *ids], vocab_size=NUM_BYTES + 1)
+    models = [
+        load_table(logits_of, name=name, vocab_size=NUM_BYTES + 1, eos_token_ids=(NUM_BYTES,))
+        for name in ("speaker", "draft")
+    ]
+    await cluster.pair(*models)
+    for mode in ("ssd", "sd", "ar"):
+        reply = await cluster.generate(
+            PROMPT, mode=mode, temperature=0.0, max_tokens=len(ids), ignore_eos=True
+        )
+        assert reply.token_ids == tuple(ids)
+        assert reply.text == "before and after"
+        assert reply.num_accepted > 0 or mode != "sd"
+
+
 async def test_half_a_character_at_the_end_is_held_back(cluster: Cluster) -> None:
     await cluster.coordinate()
     await cluster.verify(speaker("a😀", name="speaker"))
