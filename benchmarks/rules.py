@@ -7,6 +7,7 @@
 
 Figures are kept in benchmarks/results/rules.json and added up over prompts; each command replaces
 its own. Distinct prompts, one request at a time, a warm-up first, the pair `pystd` in mode `ssd`.
+The constants of the sweep get one seed, the rows of the table two.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 
 import matplotlib as mpl
@@ -34,7 +36,7 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).parent / "results" / "rules.json"
 PICTURE = CHECKOUT / "docs" / "images" / "rules.png"
 TEMPERATURES = (0.0, 0.3, 0.6, 1.0)
-MAX_TOKENS = 256
+MAX_TOKENS = 192
 READY_S = 120.0
 DEPTHS = 3  # shown of acceptance per depth
 PROMPTS = (
@@ -55,6 +57,7 @@ class Setting:
     siblings: int | None
     saguaro: float
     rules: tuple[Rule, ...]
+    seeds: tuple[int, ...] = (7, 8)
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ SETTINGS = {
     "chain": [Setting("chain", 1, 1.0, BOTH)],
     "tree": [Setting("tree", None, 1.0, (Rule.COUPLED,)), Setting("tree", 2, 1.0, RATIO)],
     "saguaro": [
-        Setting(shape, siblings, constant, RATIO)
+        Setting(shape, siblings, constant, RATIO, seeds=(7,))
         for constant in (0.75, 0.5, 0.25)
         for shape, siblings in (("chain", 1), ("tree", 2))
     ],
@@ -117,10 +120,11 @@ SETTINGS = {
 
 def measure(part: str) -> None:
     """Run a part's services one after the other and keep their rows."""
-    rows = [row for setting in SETTINGS[part] for row in _measured(setting)]
-    known = {_key(row): row for row in _read()} | {_key(row): row for row in rows}
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps([asdict(row) for row in known.values()], indent=1) + "\n")
+    for setting in SETTINGS[part]:
+        rows = list(_measured(setting))
+        known = {_key(row): row for row in _read()} | {_key(row): row for row in rows}
+        RESULTS.write_text(json.dumps([asdict(row) for row in known.values()], indent=1) + "\n")
 
 
 def _key(row: Row) -> tuple[object, ...]:
@@ -151,14 +155,18 @@ def _measured(setting: Setting) -> Iterable[Row]:
         with Client(service.address) as client:
             for temperature in TEMPERATURES[setting.saguaro < 1.0 :]:  # greedy draws know no C
                 for rule in setting.rules:
-                    _ask(client, PROMPTS[0], rule, temperature)  # warms up, and learns the rates
+                    _ask(client, PROMPTS[0], rule, temperature, 1)  # warms up, and learns the rates
                     row = _row(client, setting, rule, temperature)
-                    print(row.name, row.shape, temperature, f"{row.tokens_per_s:.0f} tokens/s")
+                    print(_line(_cells(row)), flush=True)
                     yield row
 
 
 def _row(client: Client, setting: Setting, rule: Rule, temperature: float) -> Row:
-    asked = [_ask(client, prompt, rule, temperature) for prompt in PROMPTS]
+    asked = [
+        _ask(client, prompt, rule, temperature, seed)
+        for seed in setting.seeds
+        for prompt in PROMPTS
+    ]
     rounds = [each for answer in asked for each in answer.rounds]
     deepest = max(each.num_tested for each in rounds)
     depths = range(1, deepest + 1)
@@ -186,11 +194,11 @@ class _Answer:
     seconds: float
 
 
-def _ask(client: Client, prompt: str, rule: Rule, temperature: float) -> "_Answer":
+def _ask(client: Client, prompt: str, rule: Rule, temperature: float, seed: int) -> _Answer:
     options = Options(
         max_tokens=MAX_TOKENS,
         temperature=temperature,
-        seed=7,
+        seed=seed,
         mode=Mode.SSD,
         rule=rule,
         ignore_eos=True,
@@ -228,18 +236,38 @@ def table(rows: Sequence[Row]) -> str:
     """The table of docs/rules.md."""
     head = ["T", "rule", "shape", *(f"depth {depth}" for depth in range(1, DEPTHS + 1))]
     head += ["hit rate", "listed", "tokens/round", "tokens/s"]
+    return "\n".join(
+        [_line(head), _line(["---"] * len(head)), *(_line(_cells(row)) for row in rows)]
+    )
+
+
+def _cells(row: Row) -> list[str]:
+    depths = [row.acceptance(depth) for depth in range(1, DEPTHS + 1)]
+    return [
+        f"{row.temperature:g}",
+        row.name,
+        row.shape,
+        *("" if share is None else f"{share:.2f}" for share in depths),
+        f"{row.hit_rate:.2f}",
+        f"{row.listed:.2f}",
+        f"{row.tokens_per_round:.2f}",
+        f"{row.tokens_per_s:.0f}",
+    ]
+
+
+def every_constant(rows: Sequence[Row]) -> str:
+    """The sweep over C: tokens/s and hit rate by shape and temperature."""
+    constants = sorted({row.saguaro for row in rows}, reverse=True)
+    head = ["T", "shape", *(f"C = {constant:g}" for constant in constants)]
     lines = [_line(head), _line(["---"] * len(head))]
-    for row in rows:
-        depths = [row.acceptance(depth) for depth in range(1, DEPTHS + 1)]
-        cells = [f"{row.temperature:g}", row.name, row.shape]
-        cells += ["" if share is None else f"{share:.2f}" for share in depths]
-        cells += [
-            f"{row.hit_rate:.2f}",
-            f"{row.listed:.2f}",
-            f"{row.tokens_per_round:.2f}",
-            f"{row.tokens_per_s:.0f}",
-        ]
-        lines.append(_line(cells))
+    sampled = [row for row in rows if row.rule == Rule.RATIO and row.temperature > 0.0]
+    for temperature, shape in product(TEMPERATURES[1:], ("chain", "tree")):
+        here = {
+            row.saguaro: f"{row.tokens_per_s:.0f} ({row.tokens_per_round:.2f}, {row.hit_rate:.2f})"
+            for row in sampled
+            if (row.shape, row.temperature) == (shape, temperature)
+        }
+        lines.append(_line([f"{temperature:g}", shape, *(here.get(c, "") for c in constants)]))
     return "\n".join(lines)
 
 
@@ -290,9 +318,11 @@ def main() -> None:
     if arguments.command == "measure":
         measure(arguments.part)
     else:
-        rows = chosen_rows(_read())
-        draw(rows)
-        print(table(rows))
+        rows = _read()
+        draw(chosen_rows(rows))
+        print(table(chosen_rows(rows)))
+        print("\ntokens/s (tokens per round, hit rate) by Saguaro's constant\n")
+        print(every_constant(rows))
 
 
 if __name__ == "__main__":

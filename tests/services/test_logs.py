@@ -54,9 +54,9 @@ async def test_the_log_says_why_and_how_often_nothing_was_drafted(
 ) -> None:
     await cluster.coordinate()
     await cluster.verify(target)
-    await cluster.generate("so", mode="ssd", max_tokens=6, ignore_eos=True)
+    await cluster.generate("so", mode="sd", max_tokens=6, ignore_eos=True)
     await cluster.draft(draft)
-    reply = await cluster.generate("so", mode="ssd", max_tokens=20, ignore_eos=True)
+    reply = await cluster.generate("so", mode="sd", max_tokens=20, ignore_eos=True)
     alone, drafted = [each for each in lines.entries if each["event"] == "request ended"]
     assert alone["plain_rounds"] == {"no_drafter": 6}
     assert drafted["plain_rounds"] == dict(reply.complete.figures.plain_rounds)
