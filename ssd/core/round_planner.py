@@ -4,12 +4,14 @@ A tree's node is worth its row if its reach, over the time of one more row, earn
 rounds earned lately (`Price`); a round waits for one more growth step by the same measure.
 """
 
+import math
 from collections.abc import Sequence
 
 from ssd.core.cost_model import CostModel, ForwardSize
 from ssd.core.edge_rates import EdgeRates
 from ssd.core.launch import DrafterPace, Patience
 from ssd.core.mode import Mode
+from ssd.core.plain_probes import PlainProbes
 from ssd.core.price import Price
 from ssd.core.read_off import PlannedTree, read_off
 from ssd.core.rounds import GrowthSpan
@@ -34,6 +36,8 @@ class RoundPlanner:
         self._rates, self._ratio_rates = EdgeRates(), EdgeRates()
         self._pace = DrafterPace()
         self._patience = Patience(self._pace)
+        self._probes = PlainProbes()
+        self._is_probe = False  # what was planned last
         self._ready_s: float | None = None  # since when a round could have been launched
 
     # ── what it learns ────────────────────────────────────────────────────────────────────────
@@ -78,7 +82,9 @@ class RoundPlanner:
         trees = [each for each in decoding if each.opening.mode is not Mode.SD]
         is_prefilling = len(decoding) < len(running)
         budget = self._limits.max_rows // 2 if is_prefilling else self._limits.max_rows
-        floor = self._price.tokens_per_s * self._row_s(decoding)
+        self._is_probe = self._probes.is_due and bool(trees) and not chains
+        price = math.inf if self._is_probe else self._price.tokens_per_s
+        floor = price * self._row_s(decoding)
         room = max(budget - len(decoding), 0)
         chain_soils = [
             each.soil(self.rates_of(each), max_nodes=self._limits.sd_depth) for each in chains
@@ -124,7 +130,9 @@ class RoundPlanner:
         self.num_rounds += 1
         self._patience = Patience(self._pace)
         assert self._ready_s is not None
-        return Round(self.num_rounds, tuple(shares), self._ready_s)
+        is_drafted = any(plan.tree.num_nodes > 1 for _, plan in planned)
+        self._probes.launched(is_drafted=is_drafted, is_probe=self._is_probe)
+        return Round(self.num_rounds, tuple(shares), self._ready_s, is_probe=self._is_probe)
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────
 

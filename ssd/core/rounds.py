@@ -39,6 +39,7 @@ class WhyPlain(StrEnum):
     NOT_READY = "not_ready"  # the drafter had nothing for this text yet
     TOO_DEAR = "too_dear"  # what it had was not worth its rows under this load
     LAST_TOKEN = "last_token"  # only one token was left to draw
+    PROBE = "probe"  # drafts were left out to measure plain decoding
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ class Round:
     round_id: int
     shares: tuple[Share, ...]
     ready_s: float
+    is_probe: bool = False  # drafts were left out to measure plain decoding
 
     @property
     def groups(self) -> tuple[RowGroup, ...]:
@@ -59,12 +60,12 @@ def record_of(
         lookup=settled.lookup,
         verified_steps=share.planned.steps,
         tree_depth=share.planned.depth,
-        why_plain=_why_plain(share),
+        why_plain=_why_plain(share, is_probe=done.is_probe),
         num_cached=share.session.num_cached,
     )
 
 
-def _why_plain(share: Share) -> WhyPlain | None:
+def _why_plain(share: Share, *, is_probe: bool) -> WhyPlain | None:
     """Why nothing was proposed, if nothing was."""
     assert share.planned is not None
     session = share.session
@@ -78,4 +79,6 @@ def _why_plain(share: Share) -> WhyPlain | None:
         return WhyPlain.LAST_TOKEN
     if share.planned.expansions[0] is None:
         return WhyPlain.NOT_READY
+    if is_probe:
+        return WhyPlain.PROBE
     return WhyPlain.TOO_DEAR

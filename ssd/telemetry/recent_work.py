@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ssd.core.mode import Mode
-from ssd.core.rounds import GrowthSpan, RoundRecord
+from ssd.core.rounds import GrowthSpan, RoundRecord, WhyPlain
 
 SECOND_NS = 10**9
 WINDOW_S = 60
 _FORWARDS_KEPT = 64  # a growth step that lasts longer than this many forwards is not worth counting
 _STEPS_KEPT = 1024
+_PROBES = (WhyPlain.PROBE, WhyPlain.MODE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,10 @@ class Forward:
         return self.records[0].wait_ns + self.verify_ns
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it verified roots alone: a probe of plain decoding."""
-        return self.records[0].num_batch_rows == len(self.records)
+    def is_probe(self) -> bool:
+        """Whether it was plain decoding: roots alone, launched without a wait for drafts."""
+        is_bare = self.records[0].num_batch_rows == len(self.records)
+        return is_bare and any(each.why_plain in _PROBES for each in self.records)
 
 
 @dataclass(slots=True)
@@ -79,8 +81,8 @@ class Tally:
         self.cycle_ns[forward.mode] += forward.cycle_ns
         if forward.mode is not Mode.AR:
             self.plain_s += forward.num_tokens / len(forward.records) * forward.plain_s
-        if forward.is_plain:
-            self.probes_took_s += forward.verify_ns / 1e9
+        if forward.is_probe:
+            self.probes_took_s += forward.cycle_ns / 1e9
             self.probes_plain_s += forward.plain_s
         for each in forward.records:
             if each.num_proposed:
@@ -123,8 +125,8 @@ class Tally:
     def speedup(self) -> float:
         """Time that plain decoding would have needed for the same tokens / the time it took.
 
-        The cost model says what a plain forward takes; forwards that happened to be plain (the
-        first of a text, those after a miss) correct it.
+        The cost model says what a plain forward takes; probes, and requests of mode `ar`, add what
+        passes between two of them. Without a probe in this time the last one before it counts.
         """
         correction = _ratio(self.probes_took_s, self.probes_plain_s) or 1.0
         drafted_ns = self.cycle_ns.total() - self.cycle_ns[Mode.AR]
@@ -140,6 +142,7 @@ class RecentWork:
         self._unsettled: deque[GrowthSpan] = deque(maxlen=_STEPS_KEPT)
         self._steps: deque[int] = deque(maxlen=_STEPS_KEPT)
         self._known_steps: set[int] = set()
+        self._last_probe: Forward | None = None
 
     def grew(self, spans: Sequence[GrowthSpan]) -> None:
         """A step that served several sessions comes once per session and counts once."""
@@ -154,6 +157,8 @@ class RecentWork:
     def verified(self, forward: Forward) -> None:
         """Count a forward; no later one can lie over a step that ended before this one did."""
         self._forwards.append(forward)
+        if forward.is_probe:
+            self._last_probe = forward
         tally = self._tally_at(forward.end_ns)
         tally.count(forward)
         unsettled, self._unsettled = self._unsettled, deque(maxlen=_STEPS_KEPT)
@@ -172,6 +177,9 @@ class RecentWork:
         for second, tally in tuple(self._seconds):
             if second >= since:
                 total.add(tally)
+        if not total.probes_plain_s and self._last_probe is not None:
+            total.probes_took_s = self._last_probe.cycle_ns / 1e9
+            total.probes_plain_s = self._last_probe.plain_s
         return total
 
     def _tally_at(self, now_ns: int) -> Tally:

@@ -43,6 +43,7 @@ class WhyPlain(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WHY_PLAIN_NOT_READY: _ClassVar[WhyPlain]
     WHY_PLAIN_TOO_DEAR: _ClassVar[WhyPlain]
     WHY_PLAIN_LAST_TOKEN: _ClassVar[WhyPlain]
+    WHY_PLAIN_PROBE: _ClassVar[WhyPlain]
 MODE_UNSPECIFIED: Mode
 MODE_SSD: Mode
 MODE_SD: Mode
@@ -65,6 +66,7 @@ WHY_PLAIN_NO_DRAFTER: WhyPlain
 WHY_PLAIN_NOT_READY: WhyPlain
 WHY_PLAIN_TOO_DEAR: WhyPlain
 WHY_PLAIN_LAST_TOKEN: WhyPlain
+WHY_PLAIN_PROBE: WhyPlain
 
 class Hello(_message.Message):
     __slots__ = ("protocol_version", "instance_id", "model_name", "fingerprint", "vocabulary_digest", "special_digest", "vocab_size", "context_len", "eos_token_ids", "dtype")

@@ -60,6 +60,7 @@ WHYS_PLAIN = {
     WhyPlain.NOT_READY: common_pb2.WHY_PLAIN_NOT_READY,
     WhyPlain.TOO_DEAR: common_pb2.WHY_PLAIN_TOO_DEAR,
     WhyPlain.LAST_TOKEN: common_pb2.WHY_PLAIN_LAST_TOKEN,
+    WhyPlain.PROBE: common_pb2.WHY_PLAIN_PROBE,
 }
 _WHYS_PLAIN_BACK: dict[int, WhyPlain] = {number: why for why, number in WHYS_PLAIN.items()}
 _MODES_BACK: dict[int, Mode] = {number: mode for mode, number in MODES.items()}

@@ -3,14 +3,20 @@
 import pytest
 
 from ssd.core.mode import Mode
-from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord
+from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord, WhyPlain
 from ssd.telemetry.recent_work import SECOND_NS, WINDOW_S, Forward, RecentWork
 
 MS = 1_000_000
 
 
 def forward(
-    launch_ms: int, end_ms: int, *, wait_ms: int = 0, rows: int = 5, tokens: int = 3
+    launch_ms: int,
+    end_ms: int,
+    *,
+    wait_ms: int = 0,
+    rows: int = 5,
+    tokens: int = 3,
+    why: WhyPlain | None = None,
 ) -> Forward:
     record = RoundRecord(
         round_id=1,
@@ -23,6 +29,7 @@ def forward(
         num_tested=2,
         num_batch_rows=rows,
         lookup=Lookup.HIT,
+        why_plain=why,
     )
     return Forward([record], Mode.SSD, num_tokens=tokens, plain_s=0.004)
 
@@ -48,11 +55,26 @@ def test_ratios_of_two_forwards() -> None:
     assert lately.speedup == pytest.approx(6 * 4 / 20)  # six tokens at 4 ms each, in 20 ms
 
 
-def test_plain_forwards_correct_the_cost_model() -> None:
+def test_probes_correct_the_cost_model() -> None:
+    """With what lies between two forwards, of which the model says nothing."""
     recent = RecentWork()
-    recent.verified(forward(0, 8, rows=1, tokens=1))  # the model said 4 ms
-    recent.verified(forward(8, 16))
-    assert recent.lately(16 * MS).speedup == pytest.approx(4 * 8 / 16)
+    recent.verified(forward(2, 10, wait_ms=2, rows=1, tokens=1, why=WhyPlain.PROBE))  # it said 4 ms
+    recent.verified(forward(10, 20))
+    assert recent.lately(20 * MS).speedup == pytest.approx(4 * 10 / 20)
+
+
+def test_a_round_that_waited_for_drafts_in_vain_is_no_probe() -> None:
+    recent = RecentWork()
+    recent.verified(forward(8, 16, wait_ms=8, rows=1, tokens=1, why=WhyPlain.NOT_READY))
+    assert recent.lately(16 * MS).speedup == pytest.approx(4 / 16)
+
+
+def test_the_last_probe_counts_until_there_is_another() -> None:
+    recent = RecentWork()
+    recent.verified(forward(0, 8, rows=1, tokens=1, why=WhyPlain.PROBE))
+    later_ms = (WINDOW_S + 5) * 1000
+    recent.verified(forward(later_ms, later_ms + 8))
+    assert recent.lately((later_ms + 8) * MS).speedup == pytest.approx(3 * 8 / 8)
 
 
 def test_a_step_of_two_sessions_counts_once() -> None:
