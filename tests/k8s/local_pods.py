@@ -61,6 +61,7 @@ class LocalPods:
     folder: Path
     release: str = "v1"  # of which the workers are, where there are several
     ports: dict[tuple[str, int], int] = field(default_factory=dict)  # by component and port
+    head_adds: dict[str, str] = field(default_factory=dict)  # environment, by the operator
     free: Iterator[int] = field(default_factory=lambda: free_ports(600))
     _running: ExitStack = field(default_factory=ExitStack)
 
@@ -113,12 +114,17 @@ class LocalPods:
         return popen
 
     def start_ray_node(self, component: str) -> Child:
-        """What the operator makes of a group of the RayCluster."""
+        """What the operator makes of a group of the RayCluster; `head_adds` is for the head."""
         pod = self.pod(component)
         (container,) = pod.spec["containers"]
         process = started(pod, container, self.documents)
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", *self._node_flags(pod)]
-        environment = self._environment({**process.environment, "RAY_AUTH_MODE": "token"})
+        given = {**process.environment, "RAY_AUTH_MODE": "token"}
+        if pod.group == "head":
+            given |= self.head_adds
+            if "REDIS_PASSWORD" in given:  # as gcsFaultToleranceOptions has it written
+                command.append(f"--redis-password={given['REDIS_PASSWORD']}")
+        environment = self._environment(given)
         child = start_family(
             component, command, environment=environment, output=self._log_file(component)
         )
