@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ssd.core import verifier
+from ssd.core import round_planner
 from ssd.core.client_session import Admission, ClientSession
 from ssd.core.drafter_limits import DrafterLimits
 from ssd.core.growth import GrowthLimits, chain_limits
@@ -111,7 +111,7 @@ def test_rounds_without_drafts_keep_the_drafter_in_step(monkeypatch: pytest.Monk
         is_dear = begin_s <= world.loop.now < end_s
         return read_off(soils, max_nodes=0 if is_dear else max_nodes, **others)
 
-    monkeypatch.setattr(verifier, "read_off", read_off_seldom)
+    monkeypatch.setattr(round_planner, "read_off", read_off_seldom)
     world.run()
     [session] = world.coordinator.sessions.values()
     plain = [each for each in session.rounds if begin_s * 1e9 <= each.launch_ns < end_s * 1e9]
