@@ -11,13 +11,14 @@ from ssd.core.plain_probes import PlainProbes
 from ssd.core.rounds import WhyPlain
 from tests.core.test_verifier import LIMITS, TEXT, Bench, _plain
 
-EVERY = 5
+FIRST, EVERY = 2, 5
 LEN = 60
 
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain_probes, "PROBE_EVERY", EVERY)
+    monkeypatch.setattr(plain_probes, "FIRST_PROBE_AFTER", FIRST)
 
 
 def drafted_to_the_end(mode: Mode) -> Bench:
@@ -38,7 +39,8 @@ def test_one_round_in_so_many_is_bare_and_the_text_is_the_same() -> None:
     records = [each.record for each in bench.commits() if each.record is not None]
     probes = [index for index, each in enumerate(records) if each.why_plain is WhyPlain.PROBE]
     assert len(probes) > 3
-    assert all(later - sooner == EVERY + 1 for sooner, later in pairwise(probes))
+    pauses = [later - sooner - 1 for sooner, later in pairwise(probes)]
+    assert pauses == [2 * FIRST, *[EVERY] * (len(pauses) - 1)]
     for each in probes:
         assert (records[each].num_proposed, records[each].num_batch_rows) == (0, 1)
         assert records[each].wait_ns == 0, "it waits for no draft"
@@ -48,7 +50,7 @@ def test_one_round_in_so_many_is_bare_and_the_text_is_the_same() -> None:
 
 def test_a_probe_comes_after_so_many_drafted_rounds() -> None:
     probes = PlainProbes()
-    for _ in range(EVERY):
+    for _ in range(FIRST):
         assert not probes.is_due
         probes.launched(is_drafted=True, is_probe=False)
     assert probes.is_due

@@ -148,6 +148,11 @@ class LocalPods:
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
+    def _words_of_client_servers(self) -> str:
+        """Of those that the head starts for drivers from elsewhere."""
+        files = sorted(self.folder.glob("h/session_*/logs/ray_client_server*"))
+        return "\n".join(f"{file.name}: {file.read_text()[-2000:]}" for file in files)
+
     def start_ray(self, *, within_s: float) -> list[Child]:
         """The RayCluster; its workers wait for the head, as the operator's init container does."""
         nodes = [self.start_ray_node("ray-head")]
@@ -166,7 +171,7 @@ class LocalPods:
                 self.log(name)[-2000:] for name in ("place", *(node.name for node in nodes))
             )
             time.sleep(0.1)
-        assert job.returncode == 0, self.log("place")
+        assert job.returncode == 0, self.log("place") + self._words_of_client_servers()
 
     # ── what stands for a cluster's network ───────────────────────────────────────────────────
 
