@@ -36,7 +36,7 @@ _PORT_RANGE = 30
 
 def free_ports(count: int) -> Iterator[int]:
     """Ports in a row that were free a moment ago, below those that the kernel hands out."""
-    base = 20_000 + (os.getpid() * 97) % 9_000
+    base = 24_500 + (os.getpid() * 97) % 4_000  # above what Ray takes for its client servers
     while True:
         row = range(base, base + count)
         if all(_is_free(port) for port in row):
@@ -162,16 +162,22 @@ class LocalPods:
     def finish(
         self, job: subprocess.Popen[bytes], nodes: Sequence[Child], *, within_s: float
     ) -> None:
-        """Until the placing Job has done its work; a node that ends says why."""
+        """Until the placing Job has done its work, tried again as its backoffLimit allows.
+
+        A node that ends says why.
+        """
         deadline = time.monotonic() + within_s
-        while job.poll() is None:
+        retries = self.pod("place").owner["spec"]["backoffLimit"]
+        while job.poll() != 0:
+            if job.returncode is not None:
+                assert retries > 0, self.log("place") + self._words_of_client_servers()
+                retries, job = retries - 1, self.start("place")
             ended = [node.name for node in nodes if node.exit_code is not None]
             assert not ended, "\n".join(self.log(name)[-2000:] for name in ended)
             assert time.monotonic() < deadline, "\n".join(
                 self.log(name)[-2000:] for name in ("place", *(node.name for node in nodes))
             )
             time.sleep(0.1)
-        assert job.returncode == 0, self.log("place") + self._words_of_client_servers()
 
     # ── what stands for a cluster's network ───────────────────────────────────────────────────
 
