@@ -24,14 +24,24 @@ class TinyPair:
 
 
 def write_tiny_pair(
-    folder: Path, *, seed: int = 0, draft_noise: float = 0.02, draft_context_len: int = 512
+    folder: Path,
+    *,
+    seed: int = 0,
+    draft_noise: float = 0.02,
+    draft_context_len: int = 512,
+    num_idle_layers: int = 0,
 ) -> TinyPair:
-    """Make a pair in `folder`; equal arguments make equal models."""
+    """Make a pair in `folder`; equal arguments make equal models.
+
+    Idle layers of the target add nothing but time: drafts can be ready before it is.
+    """
     torch.manual_seed(seed)
-    target = LlamaForCausalLM(_config(context_len=512)).double()
+    target = LlamaForCausalLM(_config(context_len=512, num_layers=2 + num_idle_layers)).double()
     _sharpen(target)
     draft = LlamaForCausalLM(_config(context_len=draft_context_len)).double()
-    draft.load_state_dict(target.state_dict())
+    weights = target.state_dict()
+    draft.load_state_dict({name: weights[name] for name in draft.state_dict()})
+    _make_idle(target, first=2)
     with torch.no_grad():
         for weight in draft.parameters():
             weight.add_(draft_noise * weight.std() * torch.randn_like(weight))
@@ -53,12 +63,12 @@ def byte_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def _config(*, context_len: int) -> LlamaConfig:
+def _config(*, context_len: int, num_layers: int = 2) -> LlamaConfig:
     return LlamaConfig(
         vocab_size=NUM_BYTES + 1,
         hidden_size=32,
         intermediate_size=64,
-        num_hidden_layers=2,
+        num_hidden_layers=num_layers,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=context_len,
@@ -72,3 +82,11 @@ def _sharpen(model: LlamaForCausalLM) -> None:
     """Random logits are nearly flat; a trained model's are not."""
     with torch.no_grad():
         model.lm_head.weight *= 40.0
+
+
+def _make_idle(model: LlamaForCausalLM, *, first: int) -> None:
+    """Layers from this one on add zero to what they get."""
+    with torch.no_grad():
+        for layer in model.model.layers[first:]:
+            layer.self_attn.o_proj.weight.zero_()
+            layer.mlp.down_proj.weight.zero_()
