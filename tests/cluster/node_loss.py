@@ -24,6 +24,7 @@ from ssd.core.mode import Mode
 
 NUM_CLIENTS = 8
 MAX_TOKENS = 400
+STAYS, GOES = {"place": "stays"}, {"place": "goes"}
 
 
 class Reader(threading.Thread):
@@ -63,10 +64,10 @@ def main() -> None:
     try:
         assert coordinator.stdout is not None
         address = next(line for line in coordinator.stdout if " serves at " in line).split()[-1]
-        nodes = [
-            cluster.add_node(num_cpus=cpus, object_store_memory=100_000_000) for cpus in (2, 1)
-        ]
-        placed = place(specs(pair, address), address=cluster.address, deadline_s=90)
+        add_node(cluster, STAYS, num_cpus=2)  # the head, without which there is no Ray
+        lost = add_node(cluster, GOES, num_cpus=1)
+        placed = place(specs(pair, address), address=cluster.address, deadline_s=60)
+        assert node_of(placed, "verifier-0") == lost.node_id
         until_serving(address)
         plain = read(address, Mode.AR)
         readers = [Reader(address, number, Mode.SSD) for number in range(NUM_CLIENTS)]
@@ -74,14 +75,16 @@ def main() -> None:
             reader.start()
         while sum(len(each.token_ids) for each in readers) < 200:
             time.sleep(0.01)
-        lost = next(node for node in nodes if node.node_id == node_of(placed, "verifier-0"))
+        lost_at = time.monotonic()
         cluster.remove_node(lost, allow_graceful=False)
-        add_node(cluster, num_cpus=2)
+        add_node(cluster, GOES, num_cpus=1)
         for reader in readers:
-            reader.join(150)
+            reader.join(60)
+        until_serving(address, but=pid_of(placed, "verifier-0"))
         answer = {
             "equal": [each.token_ids for each in readers] == plain,
             "longest_gap_s": round(max(each.longest_gap_s for each in readers), 2),
+            "whole_again_s": round(time.monotonic() - lost_at, 1),
         }
         sys.stdout.write(json.dumps(answer) + "\n")
         remove(address=cluster.address)
@@ -92,12 +95,12 @@ def main() -> None:
         cluster.shutdown()
 
 
-def add_node(cluster: Cluster, *, num_cpus: int) -> Any:
-    return cluster.add_node(num_cpus=num_cpus, object_store_memory=100_000_000)
+def add_node(cluster: Cluster, labels: dict[str, str], *, num_cpus: int) -> Any:
+    return cluster.add_node(num_cpus=num_cpus, labels=labels, object_store_memory=100_000_000)
 
 
 def specs(pair: Path, address: str) -> list[WorkerSpec]:
-    """Two verifiers and a drafter."""
+    """A verifier on the node that goes; another and the drafter on the one that stays."""
     settings = SsdConfig.model_validate(
         {
             "models": {
@@ -118,6 +121,7 @@ def specs(pair: Path, address: str) -> list[WorkerSpec]:
             actor_class=f"{role}_service.actor:{role.capitalize()}Actor",
             config={"name": name, "settings": settings, "core": None},
             device="cpu",
+            labels=GOES if name == "verifier-0" else STAYS,
         )
         for name, role in roles.items()
     ]
@@ -127,12 +131,18 @@ def node_of(placed: list[PlacedWorker], name: str) -> str:
     return next(each.node_id for each in placed if each.name == name)
 
 
-def until_serving(address: str) -> None:
+def pid_of(placed: list[PlacedWorker], name: str) -> int:
+    return next(each.pid for each in placed if each.name == name)
+
+
+def until_serving(address: str, *, but: int | None = None) -> None:
+    """Until three workers are up, none of them the process `but`."""
     give_up = time.monotonic() + 60
     while time.monotonic() < give_up:
         with Client(address) as client:
-            if sum(each.is_up for each in client.status().workers) == 3:
-                return
+            pids = {each.worker.process_id for each in client.status().workers if each.is_up}
+        if len(pids - {but}) == 3:
+            return
         time.sleep(0.1)
     raise TimeoutError("the workers are not up")
 
