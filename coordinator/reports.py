@@ -4,11 +4,11 @@ With every heartbeat a verifier says what it holds, and where that differs from 
 (`ssd.core.ledger`) the books win.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
 
 import structlog
 
+from coordinator.clock import Clock
 from coordinator.journal_records import Committed
 from coordinator.live_session import LiveSession, MoveReason, VerifierSeat
 from coordinator.seating import Seating
@@ -31,6 +31,7 @@ class Reports:
         sessions: Mapping[SessionId, LiveSession],
         seating: Seating,
         notes: SessionNotes,
+        clock: Clock,
         *,
         reopen_s: float,
         broken: Callable[[SessionId, str], None],
@@ -39,6 +40,7 @@ class Reports:
         self._sessions = sessions
         self._seating = seating
         self._notes = notes
+        self._clock = clock
         self._broken = broken  # called with a session that contradicts itself, and how
         self._reopen_s = reopen_s  # seconds that full verifiers may refuse a session
 
@@ -121,9 +123,9 @@ class Reports:
 
     def _take_refusal(self, live: LiveSession, message: Refused) -> None:
         """Go on elsewhere or later where that is possible, else fail."""
-        loop = asyncio.get_running_loop()
-        since = loop.time() if live.refused_since is None else live.refused_since
-        may_wait = loop.time() - since < self._reopen_s
+        now = self._clock.time()
+        since = now if live.refused_since is None else live.refused_since
+        may_wait = now - since < self._reopen_s
         reason = _REASONS.get(message.kind)
         is_new = reason is MoveReason.FULL and not live.books.output_len
         if MoveReason.PREEMPTION in (reason, live.move_reason):  # it was in: its turn comes again

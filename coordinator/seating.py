@@ -13,6 +13,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 
+from coordinator.clock import Clock
 from coordinator.journal_records import Opened
 from coordinator.live_session import LiveSession, MoveReason, VerifierSeat
 from coordinator.session_notes import SessionNotes
@@ -36,6 +37,7 @@ class Seating:
         self,
         sessions: Mapping[SessionId, LiveSession],
         notes: SessionNotes,
+        clock: Clock,
         *,
         resume_s: float,
         epoch_floor: int,
@@ -46,19 +48,14 @@ class Seating:
         self.epoch_floor = Epoch(epoch_floor)
         self._sessions = sessions
         self._notes = notes
+        self._clock = clock
         self._resume_s = resume_s  # seconds that a session waits for the verifier it lost
 
     def add(self, seat: VerifierSeat) -> None:
         """A verifier can take sessions: its own are resumed, others that wait are opened."""
         self.seats.append(seat)
         self.seats_changed.set()
-        for live in self._sessions.values():
-            if not live.is_running or live.seat is not None or live.books.is_finished:
-                continue
-            if live.away_at == seat.instance_id:
-                self._resume(live, seat)
-            elif live.may_move:
-                self.place(live)
+        self._fill(seat)
 
     def remove(self, seat: VerifierSeat) -> None:
         """The stream to a verifier is gone, and perhaps the verifier with it."""
@@ -78,6 +75,8 @@ class Seating:
         seat.is_draining = is_draining
         here = [live for live in self._sessions.values() if live.seat is seat]
         if not is_draining:
+            if seat in self.seats:  # its stream may be cut
+                self._fill(seat)  # with those who came meanwhile
             return len(here)
         num_staying = 0
         for live in here:
@@ -108,7 +107,7 @@ class Seating:
         if any(_is_fit(seat, live) and seat is not refusing for seat in self.seats):
             self.place(live, but=refusing)
         else:
-            asyncio.get_running_loop().call_later(_FULL_RETRY_S, self._place_if_waiting, live)
+            self._clock.call_later(_FULL_RETRY_S, self._place_if_waiting, live)
 
     def place(self, live: LiveSession, *, but: VerifierSeat | None = None) -> None:
         """Open the session on the least busy verifier of its kind, or leave it waiting for one."""
@@ -137,8 +136,7 @@ class Seating:
             self.place(live)
             return
         live.away_at, live.may_move = instance_id, False
-        loop = asyncio.get_running_loop()
-        loop.call_later(self._resume_s, self._stop_waiting, live, live.books.epoch)
+        self._clock.call_later(self._resume_s, self._stop_waiting, live, live.books.epoch)
 
     def clear(self, live: LiveSession) -> None:
         """It brought a token, so it is none that ends verifiers; the next suspect may be tried."""
@@ -152,6 +150,15 @@ class Seating:
         for live in self._sessions.values():
             if _is_suspect(live):
                 self._place_if_waiting(live)
+
+    def _fill(self, seat: VerifierSeat) -> None:
+        for live in self._sessions.values():
+            if not live.is_running or live.seat is not None or live.books.is_finished:
+                continue
+            if live.away_at == seat.instance_id:
+                self._resume(live, seat)
+            elif live.may_move:
+                self.place(live)
 
     def _least_busy(self, live: LiveSession, but: VerifierSeat | None) -> VerifierSeat | None:
         """Of those whose credit covers the session the one with the fewest, of any coordinator."""

@@ -62,13 +62,15 @@ class SessionTable:
         self._journal = journal or NoJournal()
         self._notes = SessionNotes(self._journal)
         self._kept: KeptSessions[LiveSession] = KeptSessions(limits.keep_s)
+        loop = asyncio.get_running_loop()
         self.seating = Seating(
-            self.sessions, self._notes, resume_s=limits.resume_s, epoch_floor=epoch_floor
+            self.sessions, self._notes, loop, resume_s=limits.resume_s, epoch_floor=epoch_floor
         )
         self.reports = Reports(
             self.sessions,
             self.seating,
             self._notes,
+            loop,
             reopen_s=limits.reopen_s,
             broken=self.flights.leave,
         )

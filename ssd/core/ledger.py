@@ -28,6 +28,7 @@ class LedgerEntry:
     key: PrefixKey
     kv_len: int
     last_round: int
+    is_paused: bool = False  # it stands still until its coordinator resumes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Verdict(StrEnum):
     """What to do about one session on one verifier."""
 
     CONTINUE = "continue"  # both say the same
-    RESUME = "resume"  # the verifier is ahead: ask for what is missing, same epoch
+    RESUME = "resume"  # the verifier is ahead, or waits to be resumed: go on, same epoch
     OPEN = "open"  # it is lost or wrong there: start anew from the books, newer epoch
     CLOSE = "close"  # it should not be there
 
@@ -74,4 +75,6 @@ def reconcile(standing: Standing | None, entry: LedgerEntry | None) -> Verdict:
         return Verdict.OPEN
     if entry.committed_len > standing.committed_len:
         return Verdict.RESUME
-    return Verdict.CONTINUE if entry.key == standing.key else Verdict.OPEN
+    if entry.key != standing.key:
+        return Verdict.OPEN
+    return Verdict.RESUME if entry.is_paused else Verdict.CONTINUE

@@ -113,6 +113,7 @@ class VerifierSession:
             self.key,
             self.kv_len,
             self.last_round,
+            self.is_paused,
         )
 
     def merge(self, expansion: Expansion) -> bool:

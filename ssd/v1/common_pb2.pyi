@@ -305,7 +305,7 @@ class Pong(_message.Message):
     def __init__(self, number: _Optional[int] = ..., num_steps: _Optional[int] = ..., num_sessions: _Optional[int] = ..., origin_ns: _Optional[int] = ..., receive_ns: _Optional[int] = ..., transmit_ns: _Optional[int] = ...) -> None: ...
 
 class Ledger(_message.Message):
-    __slots__ = ("number", "session_ids", "epochs", "committed_lens", "keys", "kv_lens", "last_rounds", "credit")
+    __slots__ = ("number", "session_ids", "epochs", "committed_lens", "keys", "kv_lens", "last_rounds", "credit", "are_paused")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     SESSION_IDS_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_FIELD_NUMBER: _ClassVar[int]
@@ -314,6 +314,7 @@ class Ledger(_message.Message):
     KV_LENS_FIELD_NUMBER: _ClassVar[int]
     LAST_ROUNDS_FIELD_NUMBER: _ClassVar[int]
     CREDIT_FIELD_NUMBER: _ClassVar[int]
+    ARE_PAUSED_FIELD_NUMBER: _ClassVar[int]
     number: int
     session_ids: _containers.RepeatedScalarFieldContainer[str]
     epochs: _containers.RepeatedScalarFieldContainer[int]
@@ -322,7 +323,8 @@ class Ledger(_message.Message):
     kv_lens: _containers.RepeatedScalarFieldContainer[int]
     last_rounds: _containers.RepeatedScalarFieldContainer[int]
     credit: Credit
-    def __init__(self, number: _Optional[int] = ..., session_ids: _Optional[_Iterable[str]] = ..., epochs: _Optional[_Iterable[int]] = ..., committed_lens: _Optional[_Iterable[int]] = ..., keys: _Optional[_Iterable[int]] = ..., kv_lens: _Optional[_Iterable[int]] = ..., last_rounds: _Optional[_Iterable[int]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ...) -> None: ...
+    are_paused: _containers.RepeatedScalarFieldContainer[bool]
+    def __init__(self, number: _Optional[int] = ..., session_ids: _Optional[_Iterable[str]] = ..., epochs: _Optional[_Iterable[int]] = ..., committed_lens: _Optional[_Iterable[int]] = ..., keys: _Optional[_Iterable[int]] = ..., kv_lens: _Optional[_Iterable[int]] = ..., last_rounds: _Optional[_Iterable[int]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., are_paused: _Optional[_Iterable[bool]] = ...) -> None: ...
 
 class Credit(_message.Message):
     __slots__ = ("sessions", "slots", "num_others")

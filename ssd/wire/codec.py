@@ -359,6 +359,7 @@ def encode_ledger(message: Ledger) -> common_pb2.Ledger:
         keys=[each.key for each in entries],
         kv_lens=[each.kv_len for each in entries],
         last_rounds=[each.last_round for each in entries],
+        are_paused=[each.is_paused for each in entries],
         credit=None if message.credit is None else common_pb2.Credit(**asdict(message.credit)),
     )
 
@@ -372,6 +373,7 @@ def decode_ledger(message: common_pb2.Ledger) -> Ledger:
         [PrefixKey(each) for each in message.keys],
         message.kv_lens,
         message.last_rounds,
+        message.are_paused or [False] * len(message.session_ids),
     )
     if len({len(column) for column in columns}) != 1:
         raise ProtocolError("the columns of a ledger differ in length")

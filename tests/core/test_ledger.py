@@ -13,8 +13,9 @@ TEXT = (1, 2, 3, 4, 5)
 HERE = Standing(Epoch(3), len(TEXT), key_of(TEXT))
 
 
-def entry(text: tuple[int, ...] = TEXT, *, epoch: int = 3) -> LedgerEntry:
-    return LedgerEntry(SessionId("a"), Epoch(epoch), len(text), key_of(text), len(text) - 1, 7)
+def entry(text: tuple[int, ...] = TEXT, *, epoch: int = 3, is_paused: bool = False) -> LedgerEntry:
+    lengths = (len(text), key_of(text), len(text) - 1)
+    return LedgerEntry(SessionId("a"), Epoch(epoch), *lengths, 7, is_paused)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,7 @@ def entry(text: tuple[int, ...] = TEXT, *, epoch: int = 3) -> LedgerEntry:
     [
         (HERE, entry(), Verdict.CONTINUE),
         (HERE, entry((*TEXT, 6, 7)), Verdict.RESUME),
+        (HERE, entry(is_paused=True), Verdict.RESUME),  # the order to go on was lost
         (HERE, None, Verdict.OPEN),
         (HERE, entry((1, 2, 3, 4, 9)), Verdict.OPEN),  # another text of equal length
         (HERE, entry(TEXT[:3]), Verdict.OPEN),  # it got these tokens from us, and lost some

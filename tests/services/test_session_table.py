@@ -106,6 +106,16 @@ async def test_a_session_is_opened_where_credit_covers_it_and_the_fewest_are_of_
         assert seats[2].credit.slots < 1000
 
 
+async def test_a_verifier_that_is_back_in_use_gets_who_waited_for_it() -> None:
+    table, seat = make_table(), Seat("v0")
+    table.seating.add(seat)
+    table.seating.drain(seat, is_draining=True)
+    async with table.admitted(admission("a"), "kind"):
+        assert seat.kinds == []
+        table.seating.drain(seat, is_draining=False)
+        assert seat.kinds == ["Open"]
+
+
 async def test_where_no_credit_covers_a_session_the_verifier_is_asked() -> None:
     table, seat = make_table(), Seat("v0")
     table.seating.add(seat)

@@ -21,6 +21,9 @@ class EventLoop:
         self._num_planned += 1
         heapq.heappush(self._planned, (self.now + delay_s, self._num_planned, action))
 
+    def time(self) -> float:
+        return self.now
+
     def run_next(self) -> bool:
         """Run one action; False when none is left."""
         if not self._planned:

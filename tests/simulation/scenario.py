@@ -35,6 +35,7 @@ class Scenario:
     admissions: tuple[Admission, ...]
     verifier_limits: VerifierLimits
     drafter_limits: tuple[DrafterLimits, ...]
+    num_verifiers: int = 1
     num_faults: int = 0
     kept_faults: frozenset[int] | None = None
     """Which of the faults happen, by number; None for all."""
@@ -65,6 +66,7 @@ def random_scenario(seed: int, *, size: int) -> Scenario:
         ),
         verifier_limits=_random_verifier_limits(rng),
         drafter_limits=tuple(_random_drafter_limits(rng) for _ in range(num_drafters)),
+        num_verifiers=rng.choice((1, 1, 2, 3)),
         num_faults=num_faults,
         to_drafter=_random_weather(rng),
         to_verifier=_random_weather(rng),

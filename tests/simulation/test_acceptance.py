@@ -52,7 +52,7 @@ def _calm(draft: DraftModel, *admissions: Admission) -> Scenario:
 def _play(scenario: Scenario) -> dict[str, ClientSession]:
     world = World(scenario)
     world.run()
-    return {str(name): session for name, session in world.coordinator.sessions.items()}
+    return {str(name): books for name, books in world.clients.texts.items()}
 
 
 def _figures(session: ClientSession) -> RoundFigures:
@@ -94,7 +94,7 @@ def test_acceptance_returns_with_the_drafter() -> None:
     world = World(_calm(TARGET, _request("a", 400)))
     world.loop.after(0.3, lambda: world.lose("drafter", away_s=0.3))
     world.run()
-    [session] = world.coordinator.sessions.values()
+    [session] = world.clients.texts.values()
     absent = [each.lookup is Lookup.MISS_ABSENT for each in session.rounds]
     last_absent = len(absent) - 1 - absent[::-1].index(True)
     later = session.rounds[last_absent + 3 :]
@@ -113,7 +113,7 @@ def test_rounds_without_drafts_keep_the_drafter_in_step(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(round_planner, "read_off", read_off_seldom)
     world.run()
-    [session] = world.coordinator.sessions.values()
+    [session] = world.clients.texts.values()
     plain = [each for each in session.rounds if begin_s * 1e9 <= each.launch_ns < end_s * 1e9]
     later = [each for each in session.rounds if each.launch_ns >= end_s * 1e9]
     assert len(plain) > 20
@@ -129,4 +129,4 @@ def test_a_thousand_requests_with_cancels_leave_no_slot_behind() -> None:
     limits = replace(scenario.verifier_limits, kv_slots=800)
     world = World(replace(scenario, verifier_limits=limits, cancel=0.4, arrivals_s=30.0))
     world.run()
-    assert len(world.coordinator.cancelled) > 50
+    assert len(world.clients.cancelled) > 50

@@ -120,7 +120,7 @@ commits = st.builds(
 finishes = st.builds(Finished, session_ids, epochs, u32, st.sampled_from(FinishReason))
 refusals = st.builds(Refused, session_ids, epochs, st.text(max_size=20), st.text(max_size=60))
 needs = st.builds(Need, session_ids, epochs, u32)
-ledger_entries = st.builds(LedgerEntry, session_ids, epochs, u32, keys, u32, u64)
+ledger_entries = st.builds(LedgerEntry, session_ids, epochs, u32, keys, u32, u64, st.booleans())
 credits = st.builds(Credit, u32, u64, u32)
 ledgers = st.builds(
     Ledger, u64, st.lists(ledger_entries, max_size=4).map(tuple), st.none() | credits
