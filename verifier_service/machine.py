@@ -147,7 +147,7 @@ class VerifierMachine:
         assert share.planned is not None, "a prefill chunk draws nothing"
         opening = share.session.opening
         numbers = self._ratio.numbers_of(opening.session_id, opening.params.seed)
-        positions = [position + 1 for position in share.rows.positions]
+        positions = [share.rows.positions[row] + 1 for row in share.rows.wanted]
         return self._ratio.target_token_ids(scores, share.planned, positions, numbers)
 
     def _draws(self, share: Share) -> list[DrawSpec]:
@@ -161,8 +161,8 @@ class VerifierMachine:
         noise = self._noise_of(opening) if is_raced else None
         edits = self._path_edits(share) if opening.params.edits_logits else {}
         return [
-            DrawSpec(opening.params, share.rows.positions[row] + 1, noise, edits.get(row))
-            for row in share.rows.wanted
+            DrawSpec(opening.params, share.rows.positions[row] + 1, noise, edits.get(node))
+            for node, row in enumerate(share.rows.wanted)
         ]
 
     def _path_edits(self, share: Share) -> dict[int, PathEdits]:

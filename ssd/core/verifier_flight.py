@@ -24,7 +24,8 @@ class Grown:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """Rows of the session went into a round: a prefill chunk, or a tree (`parents` not empty)."""
+    """Rows of the session went into a round: a prefill chunk, or a tree (`parents` not empty) after
+    what was left of the text."""
 
     round_id: int
     token_ids: tuple[int, ...]
@@ -33,6 +34,10 @@ class Launched:
     @property
     def is_prefill(self) -> bool:
         return not self.parents
+
+    @property
+    def tree_token_ids(self) -> tuple[int, ...]:
+        return self.token_ids[len(self.token_ids) - len(self.parents) :]
 
 
 @dataclass(frozen=True, slots=True)

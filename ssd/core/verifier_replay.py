@@ -64,11 +64,13 @@ class VerifierPlayer:
             expect("the text of a prefill chunk", event.token_ids, rows.token_ids)
             self._running = (event.round_id, rows, None)
             return
-        tree = TokenTree(event.token_ids, event.parents)
-        expect("the root", event.token_ids[0], self._session.token_ids[-1])
+        tree = TokenTree(event.tree_token_ids, event.parents)
+        expect("the root", tree.token_ids[0], self._session.token_ids[-1])
         self._check_was_drafted(tree)
         planned = PlannedTree(tree, (None,) * tree.num_nodes, 0, 0.0, 0.0)
-        self._running = (event.round_id, self._session.tree_rows(tree), planned)
+        rows = self._session.tree_rows(tree)
+        expect("the rows of a tree", event.token_ids, rows.token_ids)
+        self._running = (event.round_id, rows, planned)
 
     def _check_was_drafted(self, tree: TokenTree) -> None:
         keys = [self._session.key]

@@ -5,7 +5,8 @@
     root                             └──    the newest token is the root of the next tree
 
 Until the KV reaches the root the session prefills, in chunks; then each round verifies a tree,
-which may be the bare root (plain decoding). Rejected nodes leave by their slots; accepted ones of
+which may be the bare root (plain decoding). The last chunk and the first root may share a round:
+rows of text come before those of the tree. Rejected nodes leave by their slots; accepted ones of
 the tree's best chain lie where the text needs them, others are moved before the next rows run.
 """
 
@@ -141,7 +142,7 @@ class VerifierSession:
             positions=slots,
             past_len=start,
             slots=slots,
-            visible=tuple(SlotSet((2 << row) - 1) for row in range(end - start)),
+            visible=_chain(end - start),
             wanted=tuple(range(end - start)) if self.wants_prompt_logprobs else (),
             moves=self.slots.take_moves(),
         )
@@ -162,23 +163,25 @@ class VerifierSession:
         )
 
     def tree_rows(self, tree: TokenTree) -> RowGroup:
-        """The rows of a tree to verify; every node's logits are wanted."""
+        """The rows of a tree to verify, after the text that has no KV yet; the logits of every node
+        are wanted."""
         past_len = self.kv_len
+        text = self.slots.take_run(self.committed_len - 1 - past_len)
         slots = [0] * tree.num_nodes
         for node in tree.best_chain_first():
             slots[node] = self.slots.take()
-        visible, positions = [SlotSet(1 << slots[ROOT] - past_len)], [past_len]
+        visible, positions = [SlotSet((2 << len(text)) - 1)], [text.stop]
         for node, parent in enumerate(tree.parents[1:], start=1):
             visible.append(SlotSet(visible[parent] | 1 << slots[node] - past_len))
             positions.append(positions[parent] + 1)
         return RowGroup(
             kv_id=self.kv_id,
-            token_ids=tree.token_ids,
-            positions=tuple(positions),
+            token_ids=(*self.token_ids[text.start : text.stop], *tree.token_ids),
+            positions=(*text, *positions),
             past_len=past_len,
-            slots=tuple(slots),
-            visible=tuple(visible),
-            wanted=tuple(range(tree.num_nodes)),
+            slots=(*text, *slots),
+            visible=(*_chain(len(text)), *visible),
+            wanted=tuple(range(len(text), len(text) + tree.num_nodes)),
             moves=self.slots.take_moves(),
         )
 
@@ -194,7 +197,10 @@ class VerifierSession:
         base_key = self.key
         emitted, reason = self._cut(emitted_token_ids(planned.tree, outcome))
         num_accepted = min(len(outcome.path), len(emitted))
-        self._settle_slots(rows, (ROOT, *outcome.path[:num_accepted]), num_emitted=len(emitted))
+        tree_slots = [rows.slots[row] for row in rows.wanted]
+        self.slots.commit_run(len(rows.slots) - len(tree_slots))
+        kept = (ROOT, *outcome.path[:num_accepted])[: len(emitted)]
+        self._settle_slots(tree_slots, [tree_slots[node] for node in kept])
         last_seen = self._advance(emitted, rates)
         lookup = Lookup.LAST if reason is not None else self._lookup(emitted[-1], last_seen)
         num_tested = sum(
@@ -224,14 +230,14 @@ class VerifierSession:
 
     def abandon(self, rows: RowGroup) -> None:
         """The rows' forward failed: nothing of it stays."""
-        self._settle_slots(rows, (), num_emitted=0)
+        self._settle_slots(rows.slots, [])
         if rows.moves:  # made or not: nobody knows, so that part of the text is run again
             self.slots.forget_from(min(target for _, target in rows.moves))
 
-    def _settle_slots(self, rows: RowGroup, path: Sequence[int], *, num_emitted: int) -> None:
-        """Keep the KV of the root and of accepted nodes that precede the newest token."""
-        kept = [rows.slots[node] for node in path[:num_emitted]]
-        self.slots.drop(set(rows.slots).difference(kept))
+    def _settle_slots(self, slots: Sequence[int], kept: Sequence[int]) -> None:
+        """Of slots that rows took, keep those of the root and of accepted nodes that precede the
+        newest token."""
+        self.slots.drop(set(slots).difference(kept))
         for slot in kept:
             displaced_to = self.slots.commit(slot)
             assert displaced_to is None, "a path's slots ascend: nothing lies in their way"
@@ -256,3 +262,8 @@ class VerifierSession:
         if last_seen is not None and bonus_token_id not in last_seen.token_ids:
             return Lookup.MISS_KEY
         return Lookup.MISS_LATE
+
+
+def _chain(num_rows: int) -> tuple[SlotSet, ...]:
+    """What rows of text see beside the text before the first."""
+    return tuple(SlotSet((2 << row) - 1) for row in range(num_rows))
