@@ -124,9 +124,9 @@ class RoundPlanner:
         prefilling.sort(key=lambda each: each.committed_len - each.kv_len)
         for index, session in enumerate(prefilling):  # what short texts leave, long ones take
             if room > 0:
-                rows = session.prefill_rows(max(room // (len(prefilling) - index), 1))
-                room -= len(rows.token_ids)
-                shares.append(Share(session, rows, None))
+                share = self._prefill(session, max(room // (len(prefilling) - index), 1))
+                room -= len(share.rows.token_ids)
+                shares.append(share)
         self.num_rounds += 1
         self._patience = Patience(self._pace)
         assert self._ready_s is not None
@@ -135,6 +135,15 @@ class RoundPlanner:
         return Round(self.num_rounds, tuple(shares), self._ready_s, is_probe=self._is_probe)
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────
+
+    def _prefill(self, session: VerifierSession, max_rows: int) -> Share:
+        """A chunk of text; the last brings the root along, whose own round would come too late."""
+        num_missing = session.committed_len - session.kv_len
+        if num_missing > max_rows or session.wants_prompt_logprobs:
+            return Share(session, session.prefill_rows(max_rows), None)
+        soil = session.soil(self.rates_of(session), max_nodes=0)
+        [bare] = read_off([soil], max_nodes=0, is_worth=lambda reach: False)
+        return Share(session, session.tree_rows(bare.tree), bare)
 
     def _row_s(self, sessions: Sequence[VerifierSession]) -> float:
         """Seconds of one more row above the roots, over a text of middling length."""

@@ -244,7 +244,10 @@ class Verifier:
                 continue
             rates = self.planner.rates_of(share.session)
             settled = share.session.settle(share.planned, share.rows, target, rates)
-            num_tokens += len(settled.token_ids)
+            if share.ends_prefill:
+                self.room.publish(share.session)
+            else:  # how long a prompt took says nothing of what decoding earns
+                num_tokens += len(settled.token_ids)
             record = record_of(done, share, settled, launch_s, end_s)
             outputs += self._announce(share.session, settled, record)
         outputs += self._make_room(done.round_id)

@@ -11,11 +11,22 @@ from ssd.core.verifier_session import Settled, VerifierSession
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One session's rows in a round: a tree to verify, or a prefill chunk (tree None)."""
+    """One session's rows in a round: a prefill chunk (`planned` None), or a tree to verify after
+    what was left of the text. Of a tree all rows are wanted."""
 
     session: VerifierSession
     rows: RowGroup
     planned: PlannedTree | None
+
+    @property
+    def root_position(self) -> int:
+        """Of a tree's root."""
+        return self.rows.positions[self.rows.wanted[0]]
+
+    @property
+    def ends_prefill(self) -> bool:
+        """Whether text stands before the tree."""
+        return self.planned is not None and self.rows.wanted[0] > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +60,7 @@ def record_of(
     assert share.planned is not None
     return RoundRecord(
         round_id=done.round_id,
-        base_len=share.rows.positions[0] + 1,
+        base_len=share.root_position + 1,
         launch_ns=round(launch_s * 1e9),
         end_ns=round(end_s * 1e9),
         wait_ns=round((launch_s - done.ready_s) * 1e9),
@@ -75,7 +86,7 @@ def _why_plain(share: Share, *, is_probe: bool) -> WhyPlain | None:
         return WhyPlain.MODE
     if not session.is_drafted:
         return WhyPlain.NO_DRAFTER
-    if share.rows.positions[0] + 2 >= session.opening.max_len:
+    if share.root_position + 2 >= session.opening.max_len:
         return WhyPlain.LAST_TOKEN
     if share.planned.expansions[0] is None:
         return WhyPlain.NOT_READY

@@ -11,6 +11,7 @@ from ssd.core.expansion import Expansion
 from ssd.core.ids import Epoch, SessionId
 from ssd.core.keys import key_of
 from ssd.core.ledger import Ledger, LedgerEntry
+from ssd.core.logprobs import LogprobsWanted
 from ssd.core.messages import (
     Close,
     Commit,
@@ -172,6 +173,13 @@ def _chain(depth: int, text: Sequence[int] = TEXT, *, estimate: float = 0.9) -> 
     ]
 
 
+def _run_all_but_the_root(bench: Bench) -> None:
+    """A round that has no place for the root."""
+    bench.core.planner._limits = replace(LIMITS, max_rows=len(TEXT) - 1)
+    bench.round()
+    bench.core.planner._limits = LIMITS
+
+
 # ── opening ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -317,9 +325,52 @@ def test_without_sessions_there_is_nothing_to_wait_for() -> None:
 def test_a_prompt_is_run_in_chunks_before_the_first_token() -> None:
     bench = Bench(replace(LIMITS, max_rows=4))
     bench.open(range(10))
-    rows = [[group.token_ids for group in bench.round().groups] for _ in range(4)]
-    assert rows == [[(0, 1, 2, 3)], [(4, 5, 6, 7)], [(8,)], [(9,)]]
+    rows = [[group.token_ids for group in bench.round().groups] for _ in range(3)]
+    assert rows == [[(0, 1, 2, 3)], [(4, 5, 6, 7)], [(8, 9)]]
     assert bench.commits()[0].token_ids == _plain(1, text=range(10))
+
+
+def test_a_root_that_does_not_fit_beside_the_end_of_its_prompt_comes_next() -> None:
+    bench = Bench(replace(LIMITS, max_rows=4))
+    bench.open(range(9))
+    rows = [[group.token_ids for group in bench.round().groups] for _ in range(3)]
+    assert rows == [[(0, 1, 2, 3)], [(4, 5, 6, 7)], [(8,)]]
+
+
+def test_the_end_of_a_prompt_and_its_root_make_the_first_token() -> None:
+    bench = Bench()
+    bench.attach()
+    bench.open(salt="")
+    bench.grow_chain(2)  # what is drafted already is not waited for, nor does it do harm
+    [group] = bench.round().groups
+    assert (group.token_ids, group.wanted) == (TEXT, (2,))
+    [commit] = bench.commits()
+    assert commit.token_ids == _plain(1)
+    assert commit.record is not None
+    assert (commit.record.base_len, commit.record.num_batch_rows) == (3, 3)
+    bench.open(session="b", salt="")
+    assert bench.core.sessions[SessionId("b")].num_cached == len(TEXT) - 1
+    bench.run_out()
+    assert bench.text() == _plain(57)
+
+
+def test_the_end_of_a_prompt_that_failed_is_run_again() -> None:
+    bench = Bench()
+    bench.open()
+    bench.take(bench.core.round_failed(bench.start()))
+    assert bench.core.sessions[SessionId("a")].kv_len == 0
+    bench.run_out()
+    assert bench.text() == _plain(57)
+
+
+def test_prompt_logprobs_are_read_off_a_chunk_of_their_own() -> None:
+    bench = Bench()
+    opening = Open(
+        SessionId("a"), Epoch(1), TEXT, len(TEXT), 10, logprobs=LogprobsWanted(prompt_top=0)
+    )
+    bench.take(bench.core.open(opening, owner="coordinator"))
+    wanted = [bench.round().groups[0].wanted for _ in range(2)]
+    assert wanted == [(0, 1), (0,)]
 
 
 def test_a_prompt_of_one_token_needs_no_prefill() -> None:
@@ -710,10 +761,11 @@ def test_without_a_drafter_the_miss_is_absent() -> None:
 
 
 def _prefilled(mode: Mode = Mode.SSD, *, now: float = 100.0, max_len: int = 60) -> Bench:
+    """The text is in the KV, and its root is still to run."""
     bench = Bench(now=now)
     bench.attach()
     bench.open(mode=mode, max_len=max_len)
-    bench.round()
+    _run_all_but_the_root(bench)
     return bench
 
 
