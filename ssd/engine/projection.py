@@ -8,6 +8,7 @@ without.
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,14 +27,14 @@ class Projection:
         weight = torch.cat([layer.weight.detach() for layer in layers])
         self._bias = _joint_bias(layers)
         self._is_packed = prepack
+        # Looked up once: the name is one of several overloads.
+        self._multiply: Any = torch.ops.mkldnn._linear_pointwise.default if prepack else None
         self._weight = _pack(weight) if prepack else weight
 
     def __call__(self, rows: Tensor) -> Tensor:
         if not self._is_packed:
             return functional.linear(rows, self._weight, self._bias)
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(
-            rows, self._weight, self._bias, "none", [], ""
-        )
+        product: Tensor = self._multiply(rows, self._weight, self._bias, "none", [], "")
         return product
 
 

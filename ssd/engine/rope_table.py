@@ -33,5 +33,5 @@ class RopeTable:
 
 def rotate(heads: Tensor, cosines: Tensor, signed_sines: Tensor) -> Tensor:
     """Turn [heads, rows, head_dim]: halves swap, and the first comes with its sine negated."""
-    first, second = heads.chunk(2, dim=-1)
-    return heads * cosines + torch.cat([second, first], dim=-1) * signed_sines
+    swapped = heads.roll(heads.shape[-1] // 2, dims=-1)
+    return torch.addcmul(heads * cosines, swapped, signed_sines)

@@ -26,6 +26,9 @@ from ssd.engine.tree_mask import Mask, tree_mask, within_window
 _LONG_TEXT_LEN = 1024
 """Slots of text from which on it pays to leave it out of the mask."""
 
+_ADDED = np.array([-np.inf, 0.0], dtype=np.float32)
+"""To a score, where the row does not see the slot and where it does."""
+
 _FEW_ROWS = 32
 """Of more rows the CPU's fused attention is faster than scores in memory."""
 
@@ -120,10 +123,10 @@ class _SessionRows:
         seen = self._seen(rule.window, masked_from)
         if seen.all() and rule.position_bias is None:
             return _View(slots, None)
-        additive = np.where(seen, np.float32(0.0), np.float32(-np.inf))
-        mask = _on_device(
-            torch.from_numpy(np.tile(additive, (num_folds, 1))).to(dtype), self._device
-        )
+        folded = np.empty((num_folds, *seen.shape), dtype=np.float32)
+        folded[:] = _ADDED[seen.view(np.uint8)]
+        additive = torch.from_numpy(folded.reshape(-1, seen.shape[1]))
+        mask = _on_device(additive.to(dtype), self._device)
         if rule.position_bias is not None:
             mask = self._biased(mask, rule.position_bias, num_folds)
         return _View(slots, mask)

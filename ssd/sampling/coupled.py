@@ -102,22 +102,18 @@ def rank_candidates(
     bool mask over the vocabulary.
     """
     scores = perturbed_scores(logits, draws)
-    log_totals = scores.logsumexp(dim=-1, keepdim=True)
+    probabilities = scores.softmax(dim=-1)
     if banned_token_ids is not None:
         scores = scores.masked_fill(banned_token_ids.to(scores.device), -math.inf)
     # One more than asked for shows whether the last place is tied.
     top = scores.topk(min(num_candidates + 1, scores.shape[1]), dim=-1)
+    weights = probabilities.gather(-1, top.indices)
     # Ids travel with the scores, as float64, which holds them exactly: one copy from a device.
-    columns = torch.cat([log_totals.double(), top.values.double(), top.indices.double()], dim=-1)
-    num_top = top.values.shape[1]
+    columns = to_host(torch.stack([top.values.double(), weights.double(), top.indices.double()]))
     return [
-        _candidates(row_scores, column[: 1 + num_top], _ids(column[1 + num_top :]), num_candidates)
-        for row_scores, column in zip(scores, to_host(columns).tolist(), strict=True)
+        _candidates(row_scores, _Top(*top_of_row), num_candidates)
+        for row_scores, *top_of_row in zip(scores, *columns.tolist(), strict=True)
     ]
-
-
-def _ids(column: Sequence[float]) -> list[int]:
-    return [int(each) for each in column]
 
 
 def _add_noise(scores: Tensor, draws: Sequence[DrawSpec]) -> None:
@@ -149,19 +145,24 @@ def _first_argmax(scores: Tensor) -> tuple[list[int], list[float]]:
     return ids.tolist(), values.tolist()
 
 
-def _candidates(
-    row_scores: Tensor, column: Sequence[float], token_ids: Sequence[int], num_candidates: int
-) -> RankedCandidates:
-    """Read one row's candidates off its log total, its largest scores and their ids."""
-    log_total, *top_scores = column
-    if not math.isfinite(log_total):
+class _Top(NamedTuple):
+    """One row's largest scores, best first, with the ids as they travel."""
+
+    scores: list[float]
+    weights: list[float]
+    ids: list[float]
+
+
+def _candidates(row_scores: Tensor, top: _Top, num_candidates: int) -> RankedCandidates:
+    """Read one row's candidates off its largest scores."""
+    if not math.isfinite(top.weights[0]):
         return RankedCandidates((), ())
-    possible = [score for score in top_scores if score > -math.inf]
+    token_ids = [int(each) for each in top.ids]
+    possible = [score for score in top.scores if score > -math.inf]
     if any(score == next_score for score, next_score in pairwise(possible)):
         token_ids = _lowest_ids_first(row_scores, possible, token_ids)
-    possible = possible[:num_candidates]
-    weights = tuple(math.exp(score - log_total) for score in possible)
-    return RankedCandidates(tuple(token_ids[: len(possible)]), weights)
+    count = min(len(possible), num_candidates)
+    return RankedCandidates(tuple(token_ids[:count]), tuple(top.weights[:count]))
 
 
 def _lowest_ids_first(

@@ -130,6 +130,13 @@ class Bench:
         self.finish(action)
         return action
 
+    def prefill(self) -> None:
+        """A round that has no place for the root: the next one may verify what was drafted."""
+        planner = self.core.planner
+        planner._limits = replace(self.core.limits, max_rows=len(TEXT) - 1)
+        self.round()
+        planner._limits = self.core.limits
+
     def run_out(self) -> None:
         while self.core.sessions:
             self.round()
@@ -171,13 +178,6 @@ def _chain(depth: int, text: Sequence[int] = TEXT, *, estimate: float = 0.9) -> 
         Expansion(key_of(prefix), len(prefix), (MODEL.next_token(prefix),), (estimate,))
         for prefix in prefixes
     ]
-
-
-def _run_all_but_the_root(bench: Bench) -> None:
-    """A round that has no place for the root."""
-    bench.core.planner._limits = replace(LIMITS, max_rows=len(TEXT) - 1)
-    bench.round()
-    bench.core.planner._limits = LIMITS
 
 
 # ── opening ───────────────────────────────────────────────────────────────────────────────────────
@@ -422,7 +422,7 @@ def test_wrong_drafts_are_freed() -> None:
     bench.open()
     wrong = [each for each in range(VOCAB_SIZE) if each != _plain(1)[0]][:5]
     bench.grow(Expansion(key_of(TEXT), 3, tuple(wrong), (0.9, 0.5, 0.4, 0.3, 0.2)))
-    bench.round()
+    bench.prefill()
     assert bench.round().num_rows == 6
     record = bench.commits()[0].record
     assert record is not None
@@ -437,7 +437,7 @@ def test_a_sibling_is_accepted() -> None:
     right = _plain(1)[0]
     wrong = next(each for each in range(VOCAB_SIZE) if each != right)
     bench.grow(Expansion(key_of(TEXT), 3, (wrong, right), (0.6, 0.3)))
-    bench.round()
+    bench.prefill()
     bench.round()
     assert bench.text() == _plain(2)
 
@@ -445,7 +445,7 @@ def test_a_sibling_is_accepted() -> None:
 def test_a_round_whose_session_left_meanwhile_says_nothing() -> None:
     bench = Bench()
     bench.open()
-    bench.round()
+    bench.prefill()
     done = bench.start()
     bench.memory.forward(done.groups)
     bench.core.close(Close(SessionId("a"), Epoch(1)))
@@ -456,7 +456,7 @@ def test_a_round_whose_session_left_meanwhile_says_nothing() -> None:
 def test_a_round_whose_session_was_opened_anew_does_not_touch_it() -> None:
     bench = Bench()
     bench.open(epoch=1)
-    bench.round()
+    bench.prefill()
     done = bench.start()
     bench.core.open(Open(SessionId("a"), Epoch(2), TEXT, 3, 60), owner="coordinator")
     bench.take(bench.core.round_done(done, [[5]], launch_s=1.0, end_s=2.0))
@@ -471,7 +471,7 @@ def test_estimates_that_are_no_probabilities_are_dropped(estimate: float) -> Non
     bench.open()
     bench.grow(Expansion(key_of(TEXT), 3, (1,), (estimate,)))
     assert bench.core.num_stale == 1
-    bench.round()
+    bench.prefill()
     assert bench.round().num_rows == 1
 
 
@@ -482,7 +482,7 @@ def test_draft_tokens_outside_the_vocabulary_are_dropped(token_id: int) -> None:
     bench.open()
     bench.grow(Expansion(key_of(TEXT), 3, (1, token_id), (0.5, 0.5)))
     assert bench.core.num_stale == 1
-    bench.round()
+    bench.prefill()
     assert bench.round().num_rows == 1
 
 
@@ -514,6 +514,7 @@ def test_the_first_end_in_the_text_wins(stop: int, limit: int, depth: int) -> No
     bench = Bench()
     bench.attach()
     bench.open(text, max_len=len(text) + limit, stops=tuple(stops))
+    bench.prefill()
     while bench.core.sessions:
         bench.grow_chain(depth, text=bench.core.sessions[SessionId("a")].token_ids)
         bench.round()
@@ -532,6 +533,7 @@ def test_a_stop_inside_an_accepted_path_ends_the_text_there() -> None:
     bench.attach()
     bench.open(stops=_plain(3)[2:])
     bench.grow_chain(6)
+    bench.prefill()
     bench.run_out()
     [commit] = bench.commits()
     assert commit.token_ids == _plain(3)
@@ -550,8 +552,8 @@ def test_a_limit_near_the_depth_gives_exactly_that_many_tokens(depth: int, exces
     bench.attach()
     bench.open(max_len=len(TEXT) + limit)
     bench.grow_chain(depth)
-    rounds = [bench.round(), bench.round()]
-    assert rounds[1].num_rows <= limit  # a row more could not be accepted
+    bench.prefill()
+    assert bench.round().num_rows <= limit  # a row more could not be accepted
     bench.run_out()
     assert bench.text() == _plain(limit)
 
@@ -587,7 +589,6 @@ def test_a_new_drafter_gets_all_sessions_as_they_stand() -> None:
     bench.open(session="a")
     bench.open(session="b", mode=Mode.AR)
     bench.round()
-    bench.round()
     bench.attach("late")
     [sent] = bench.drafted
     assert isinstance(sent.message, Open)
@@ -601,7 +602,6 @@ def test_commits_go_to_the_drafters() -> None:
     bench.attach()
     bench.open()
     bench.grow(is_exhausted=True)
-    bench.round()
     bench.round()
     assert _kinds(bench) == [Open, Commit]
     assert bench.drafted[-1].message == bench.commits()[0]
@@ -620,7 +620,7 @@ def test_a_lost_drafter_is_not_waited_for_and_its_drafts_stay_useful() -> None:
     bench.attach()
     bench.open()
     bench.grow_chain(2)
-    bench.round()
+    bench.prefill()
     bench.take(bench.core.drafter_lost("drafter"))
     assert bench.start().num_rows == 3
 
@@ -631,7 +631,7 @@ def test_a_cursor_that_was_expanded_by_a_lost_drafter_is_a_hit() -> None:
     bench.open()
     bench.grow_chain(1)
     bench.grow(*_chain(4)[2:])
-    bench.round()
+    bench.prefill()
     bench.take(bench.core.drafter_lost("drafter"))
     bench.round()
     record = bench.commits()[0].record
@@ -718,7 +718,7 @@ def test_rates_are_shared_once_a_second() -> None:
 
 
 def _lookup_of_first(bench: Bench) -> Lookup:
-    bench.round()
+    bench.prefill()
     bench.round()
     record = bench.commits()[0].record
     assert record is not None
@@ -765,7 +765,7 @@ def _prefilled(mode: Mode = Mode.SSD, *, now: float = 100.0, max_len: int = 60) 
     bench = Bench(now=now)
     bench.attach()
     bench.open(mode=mode, max_len=max_len)
-    _run_all_but_the_root(bench)
+    bench.prefill()
     return bench
 
 
@@ -862,7 +862,7 @@ def test_dear_rows_make_trees_small() -> None:
         bench.attach()
         bench.open()
         bench.grow(*_chain(8, estimate=0.7), is_exhausted=True)
-        bench.round()
+        bench.prefill()
     assert cheap.start().num_rows == 9
     assert dear.start().num_rows == 1
 

@@ -228,7 +228,7 @@ def test_a_short_prompt_does_not_wait_for_a_long_one() -> None:
     bench.open(PROMPT[:10], max_len=100, session="short")
     done = bench.round()
     rows = {share.session.opening.session_id: len(share.rows.slots) for share in done.shares}
-    assert rows == {"short": 9, "long": 23}
+    assert rows == {"short": 10, "long": 22}
 
 
 def test_nothing_is_said_to_drafters_about_plain_sessions() -> None:

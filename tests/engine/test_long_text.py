@@ -1,11 +1,13 @@
 """Over a long text attention leaves out the mask, and says what it says with one."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from ssd.core.ids import KvId
 from ssd.core.rows import Runner
 from ssd.engine import row_batch
 from ssd.engine.attention import attend
@@ -95,3 +97,24 @@ def _tree_logits(runner: Runner[Tensor]) -> Tensor:
     slots = tuple(range(TEXT_LEN, TEXT_LEN + 5))
     rows = tree((9, 10, 20, 30, 11), (-1, 0, -1, 0, 1), past=range(TEXT_LEN), slots=slots)
     return runner.forward([rows])
+
+
+@pytest.mark.parametrize(
+    "make", [TransformersRunner, lambda model: LeanRunner(model, prepack=False)]
+)
+def test_attention_reads_the_slots_in_use_and_not_the_room(
+    make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    num_read: list[int] = []
+
+    def counting(query: Tensor, keys: Tensor, values: Tensor, **options: Any) -> Tensor:
+        num_read.extend((keys.shape[1], values.shape[1]))
+        return attend(query, keys, values, **options)
+
+    monkeypatch.setattr(row_batch, "attend", counting)
+    runner = make(tiny_model())
+    runner.kv_store.open(KvId("a"), 4096)
+    runner.forward([chain(range(20))])
+    runner.forward([tree((9, 10, 20), (-1, 0, -1), past=range(20), slots=(20, 21, 22))])
+    assert set(num_read) == {20, 23}
+    assert runner.kv_store.open(KvId("a"), 1).capacity == 4096

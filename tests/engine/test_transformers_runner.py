@@ -1,5 +1,6 @@
 """Rows through a transformers model give what the model gives."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -76,9 +77,26 @@ def test_each_path_of_a_tree_is_its_own_chain(architecture: str) -> None:
     #      9 - 10 - 11 - 12     and beside it 20 - 21, below 9: 30
     nodes = (9, 10, 20, 30, 11, 21, 12)
     parents = (-1, 0, -1, 0, 1, 2, 4)
-    logits = runner.forward([tree(nodes, parents, past=past, slots=(20, 40, 13, 70, 12, 15, 30))])
+    slots = (20, 40, 13, 70, 12, 15, 30)
+    logits = runner.forward([tree(nodes, parents, past=past, slots=slots)])
+    _assert_same(_with_the_end_of_the_text(runner, nodes, parents, slots), logits, architecture)
     for node, path in ((6, (9, 10, 11, 12)), (5, (20, 21)), (3, (9, 30))):
         _assert_same(logits[node], _alone(PROMPT + path, architecture)[-1], architecture)
+
+
+def _with_the_end_of_the_text(
+    runner: TransformersRunner, nodes: Sequence[int], parents: Sequence[int], slots: Sequence[int]
+) -> Tensor:
+    """The tree's logits where the prompt's last rows are in its forward."""
+    runner.forward([chain(PROMPT[:8], session="b")])
+    rows = tree(
+        (*PROMPT[8:], *nodes),
+        (*range(-1, 3), *(parent + 4 for parent in parents)),
+        session="b",
+        past=range(8),
+        slots=(*range(8, 12), *slots),
+    )
+    return runner.forward([rows])[4:]
 
 
 def test_scattered_slots_change_nothing(runner: TransformersRunner) -> None:

@@ -1,11 +1,16 @@
 """A drafter costs or brings speed. That it is missing, late, lost or back changes no text."""
 
 import asyncio
+from pathlib import Path
+
+import pytest
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from drafter_service.service import DrafterService
-from ssd.engine.loading import LoadedModel
+from ssd.engine.loading import LoadedModel, load_model
 from tests.models.scripted_model import ScriptedModel
 from tests.models.table_runner import agreeing, load_table, short_sighted
+from tests.models.tiny_pair import NUM_BYTES, byte_tokenizer, write_tiny_pair
 from tests.services.cluster import Cluster, Hosted, read_rest, read_some, until
 
 PROMPT = (1, 2, 3)
@@ -131,3 +136,42 @@ async def test_a_drafter_with_a_shorter_context_is_skipped_past_its_end(
             if mode == "sd":  # which waits for its drafts
                 assert (reply.num_accepted > 0) == (length <= 32)
     await cluster.until_freed()
+
+
+SHORT_LEN = 48
+
+
+def write_learned_positions(folder: Path) -> None:
+    """A draft that has no row for a position beyond its context, and fails there."""
+    config = GPT2Config(
+        vocab_size=NUM_BYTES + 1, n_positions=SHORT_LEN, n_embd=32, n_layer=1, n_head=2
+    )
+    GPT2LMHeadModel(config).double().save_pretrained(folder)
+    byte_tokenizer().save(str(folder / "tokenizer.json"))
+
+
+@pytest.mark.parametrize("has_learned_positions", [False, True])
+async def test_a_model_with_a_shorter_context_drafts_up_to_its_end(
+    cluster: Cluster, tmp_path: Path, has_learned_positions: bool
+) -> None:
+    """F1 with real models: texts that end before, at and after it, and begin after it."""
+    pair = write_tiny_pair(tmp_path, draft_context_len=SHORT_LEN)
+    if has_learned_positions:
+        write_learned_positions(pair.draft)
+    target, draft = (load_model(str(folder), dtype="fp64") for folder in (pair.target, pair.draft))
+    assert (target.context_len, draft.context_len) == (512, SHORT_LEN)
+    _, drafter = await cluster.pair(target, draft)
+    num_drafted = 0
+    for length in (8, SHORT_LEN - 1, SHORT_LEN, SHORT_LEN + 1, 2 * SHORT_LEN):
+        prompt = [(7 * index) % NUM_BYTES for index in range(length)]
+        options = {"temperature": 0.0, "max_tokens": 60, "ignore_eos": True}
+        plain, *drafted = [
+            await cluster.generate(prompt, mode=mode, **options) for mode in ("ar", "sd", "ssd")
+        ]
+        assert {each.token_ids for each in drafted} == {plain.token_ids}
+        num_drafted += len(drafted)
+        if not has_learned_positions:  # that draft is no relative of the target
+            assert (drafted[0].num_accepted > 0) == (length <= SHORT_LEN)
+    await cluster.until_freed()
+    # A step beyond its positions fails, and the session would have been opened there again.
+    assert drafter.drafter.num_opened == num_drafted
