@@ -52,7 +52,7 @@ class RowBatch:
         # One tensor, so that a device gets one copy.
         packed = _flat([group.token_ids for group in groups])
         packed += _flat([group.positions for group in groups])
-        columns = _on_device(torch.tensor(packed + wanted), device)
+        columns = _on_device(torch.from_numpy(np.array(packed + wanted, dtype=np.int64)), device)
         self.token_ids = columns[:start]  # [rows]
         self.positions = columns[start : 2 * start]  # [rows]
         self.wanted = columns[2 * start :]  # [wanted]

@@ -43,16 +43,16 @@ def process_logits(logits: Tensor, params: RowsParams) -> Tensor:
     if logits.shape[0] != len(params):
         raise ValueError(f"{logits.shape[0]} rows of logits, but {len(params)} params")
     vocab_size = logits.shape[1]
+    cut = [row for row, each in enumerate(params) if _is_cut(each, vocab_size)]
+    if not cut:
+        return logits
     if logits.device.type == "cpu" and vocab_size >= _LONG_ROW:
-        return _cut_long_rows(logits, params)
+        return _cut_long_rows(logits, params, cut)
     return _cut_rows(logits, params)
 
 
-def _cut_long_rows(logits: Tensor, params: RowsParams) -> Tensor:
+def _cut_long_rows(logits: Tensor, params: RowsParams, cut: Sequence[int]) -> Tensor:
     """Row by row, each by its head where that decides."""
-    cut = [row for row, each in enumerate(params) if _is_cut(each, logits.shape[1])]
-    if not cut:
-        return logits
     table, result = logits.detach().numpy(), logits.clone()
     for row in cut:
         divisor = max(params[row].temperature, _MIN_TEMPERATURE)

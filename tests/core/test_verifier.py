@@ -602,6 +602,7 @@ def test_commits_go_to_the_drafters() -> None:
     bench.attach()
     bench.open()
     bench.grow(is_exhausted=True)
+    bench.prefill()
     bench.round()
     assert _kinds(bench) == [Open, Commit]
     assert bench.drafted[-1].message == bench.commits()[0]
