@@ -1040,7 +1040,7 @@ def test_one_failure_alone_is_forgiven() -> None:
     bench = Bench()
     bench.attach()
     bench.open(max_len=12)
-    bench.round()
+    bench.prefill()
     for _ in range(3):
         bench.grow_chain(3, text=(*TEXT, *bench.text()))
         while isinstance(action := bench.core.next_action(bench.now), Idle):

@@ -251,4 +251,4 @@ def test_rounds_without_drafts_still_feed_the_drafter() -> None:
         bench.grow_chain(3, text=text)
         assert bench.round().num_rows == 1
     fed = [each.message for each in bench.drafted if isinstance(each.message, Commit)]
-    assert [each.base_len for each in fed] == list(range(len(PROMPT), len(PROMPT) + 10))
+    assert [each.base_len for each in fed] == list(range(len(PROMPT), len(PROMPT) + 11))
