@@ -134,7 +134,7 @@ async def test_a_drafter_with_a_shorter_context_is_skipped_past_its_end(
             reply = await cluster.generate(prompt, temperature=0.0, max_tokens=40, mode=mode)
             assert reply.token_ids == script.continue_text(prompt, max_len=length + 40)
             if mode == "sd":  # which waits for its drafts
-                assert (reply.num_accepted > 0) == (length <= 32)
+                assert (reply.num_accepted > 0) == (length < 32)  # one token came before
     await cluster.until_freed()
 
 
@@ -171,7 +171,7 @@ async def test_a_model_with_a_shorter_context_drafts_up_to_its_end(
         assert {each.token_ids for each in drafted} == {plain.token_ids}
         num_drafted += len(drafted)
         if not has_learned_positions:  # that draft is no relative of the target
-            assert (drafted[0].num_accepted > 0) == (length <= SHORT_LEN)
+            assert (drafted[0].num_accepted > 0) == (length < SHORT_LEN)
     await cluster.until_freed()
     # A step beyond its positions fails, and the session would have been opened there again.
     assert drafter.drafter.num_opened == num_drafted
