@@ -14,11 +14,13 @@ from coordinator.sampling_request import check_vocabulary, sampling_params, stop
 from coordinator.served_model import ServedModel
 from ssd.core.choice_seed import choice_seed
 from ssd.core.client_session import Admission
+from ssd.core.drafter_kind import NO_KINDS, DrafterKind
 from ssd.core.errors import InvalidRequest, ProtocolError
 from ssd.core.logprobs import LogprobsWanted
 from ssd.core.mode import Mode
 from ssd.core.rule import Rule
 from ssd.core.session_names import request_id_of, session_id_of
+from ssd.core.speculation_limits import SpeculationLimits
 from ssd.core.stop_rules import StopRules
 from ssd.v1 import generation_pb2
 from ssd.wire.codec import decode_mode
@@ -41,6 +43,7 @@ class RequestDefaults:
     max_tokens: int | None
     ordinal: int
     max_choices: int  # more could never be admitted together
+    drafters: frozenset[DrafterKind] = NO_KINDS  # those named; none: whichever there are
     peers: tuple[str, ...] = ()  # addresses of all coordinators, by ordinal
 
 
@@ -70,7 +73,7 @@ def admit(
         mode=_mode(request, defaults),
         stop_rules=StopRules(tuple(request.stop), request.include_stop),
         priority=request.priority,
-        speculation=decode_limits(request.speculation),
+        speculation=_speculation(request, defaults),
         logprobs=_logprobs_wanted(request, model, prompt_len=len(prompt)),
         # Log-probabilities of a prompt need every row of it to be run.
         cache_salt=None if request.HasField("prompt_logprobs") else owner.cache_salt,
@@ -226,6 +229,26 @@ def _rule(request: generation_pb2.GenerateRequest, defaults: RequestDefaults) ->
     if request.rule not in RULES.values():
         raise InvalidRequest(f"rule must be coupled or ratio, not {request.rule}", "rule")
     return decode_rule(request.rule)
+
+
+def _speculation(
+    request: generation_pb2.GenerateRequest, defaults: RequestDefaults
+) -> SpeculationLimits:
+    limits = decode_limits(request.speculation)
+    field, here = "speculation.drafters", defaults.drafters
+    unknown = sorted((limits.drafters or NO_KINDS) - here) if here else []
+    if unknown:
+        there_are = ", ".join(sorted(here))
+        raise InvalidRequest(
+            f"{field}: {unknown[0]} does not work here; there are {there_are}", field
+        )
+    drafters = limits.drafters or here
+    if len(drafters) > 1 and _rule(request, defaults) is Rule.RATIO:
+        named = " and ".join(sorted(drafters))
+        raise InvalidRequest(
+            f"rule ratio takes one drafter, not {named}: name one in {field}", field
+        )
+    return replace(limits, drafters=drafters or None)
 
 
 def _request_id(request: generation_pb2.GenerateRequest, defaults: RequestDefaults) -> str:

@@ -145,5 +145,15 @@ def _figures(figures: RoundFigures) -> generation_pb2.SpeculationFigures:
         wait_ms=figures.wait_ms,
         accepted_at_depth=figures.accepted_at_depth,
         plain_rounds={why.value: count for why, count in figures.plain_rounds.items()},
+        drafters={
+            kind.value: generation_pb2.DrafterFigures(
+                num_proposed=each.num_proposed,
+                num_accepted=each.num_accepted,
+                num_paused_rounds=each.num_paused,
+                num_probes=each.num_probes,
+                why=each.why,
+            )
+            for kind, each in figures.drafters.items()
+        },
         acceptance_at_depth=[each / figures.num_rounds for each in figures.accepted_at_depth],
     )

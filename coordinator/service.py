@@ -194,6 +194,7 @@ def _limits(config: SsdConfig) -> TableLimits:
 def _defaults(config: SsdConfig) -> RequestDefaults:
     return RequestDefaults(
         rule=config.speculation.rule,
+        drafters=frozenset(config.speculation.drafters),
         mode=config.speculation.mode,
         allow_request_mode=config.speculation.allow_request_mode,
         max_tokens=config.coordinator.default_max_tokens,

@@ -2,9 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
+from drafter_service.ngram_service import NgramService, ngram_capabilities
 from drafter_service.service import DrafterService
-from ssd.config import SsdConfig
+from ssd.config import SsdConfig, draft_of, drafters_of
+from ssd.core.drafter_kind import TRAITS, DrafterKind, DrafterTraits
 from ssd.telemetry.tracing import make_tracing
 from ssd.v1 import registry_pb2
 from ssd.wire.security import Security
@@ -44,10 +47,17 @@ async def run_drafter(
     Raises:
         ConfigError: the model cannot be served, or the port is taken.
     """
-    draft = load_draft(config)
-    me = capabilities_of(draft, dtype=config.models.draft_dtype)
     tracing = make_tracing(environ, service="ssd-drafter", instance=place.name)
-    service = DrafterService(config, draft, me, core=place.core, tracing=tracing)
+    service: DrafterService | NgramService
+    if draft_of(config) is None and DrafterKind.NGRAM in drafters_of(config):
+        me = ngram_capabilities(config)
+        service = NgramService(config, me, tracing=tracing)
+    else:
+        draft = load_draft(config)
+        me = replace(
+            capabilities_of(draft, dtype=config.models.draft_dtype), drafter=_traits(config)
+        )
+        service = DrafterService(config, draft, me, core=place.core, tracing=tracing)
     await host_worker(
         service,
         place,
@@ -58,3 +68,8 @@ async def run_drafter(
     )
     if tracing is not None:
         await asyncio.to_thread(tracing.close)
+
+
+def _traits(config: SsdConfig) -> DrafterTraits:
+    kind = next(each for each in sorted(drafters_of(config)) if TRAITS[each].has_weights)
+    return TRAITS[kind]

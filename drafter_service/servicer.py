@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from drafter_service.machine import DrafterMachine
+from drafter_service.drafting import Drafting
 from drafter_service.telemetry import DrafterTelemetry
 from ssd.core.drafter_outputs import Output, ToVerifier
 from ssd.core.errors import ProtocolError
@@ -43,7 +43,7 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
 
     def __init__(
         self,
-        machine: DrafterMachine,
+        machine: Drafting,
         me: Capabilities,
         special_token_ids: Sequence[int],
         *,
@@ -111,9 +111,9 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
             case Commit():
                 self.engine.post(lambda: self._machine.commit(order, peer=peer))
             case Close():
-                self.engine.post(lambda: core.close(order, peer=peer))
+                self.engine.post(lambda: [*core.close(order, peer=peer)])
             case Rates():
-                self.engine.post(lambda: core.rates_updated(order))
+                self.engine.post(lambda: [*core.rates_updated(order)])
             case Ping():
                 self._answer(peer, order)
             case Hello():

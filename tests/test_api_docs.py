@@ -44,4 +44,4 @@ def test_the_fields_of_a_request_that_others_are_compared_with_exist() -> None:
         assert f"`{name}`" in text
         assert name in ours
     limits = generation_pb2.GenerateRequest().speculation.DESCRIPTOR
-    assert {each.name for each in limits.fields} == {"max_nodes", "max_depth"}
+    assert {each.name for each in limits.fields} == {"max_nodes", "max_depth", "drafters"}

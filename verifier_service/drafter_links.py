@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import structlog
 
+from ssd.core.drafter_kind import DrafterKind
 from ssd.core.errors import ProtocolError
 from ssd.core.ledger import Ledger
 from ssd.core.messages import Grow, Need, Refused
@@ -107,6 +108,7 @@ class _DrafterLink:
         self._is_up = False
         self._reason = ""
         self._offset_ns = 0
+        self._kind = DrafterKind.MODEL
         self.stream: DialedStream[DrafterOrder, DrafterReport] = DialedStream(
             address, _KIND, self, hello=encode_hello(links._me), timeouts=links._timeouts
         )
@@ -123,8 +125,9 @@ class _DrafterLink:
             raise ProtocolError(reason)
         self._is_up = True
         self._reason = ""
-        log.info("drafter attached", address=self.address, draft=peer.model_name)
-        self._links._post(lambda: self._core.drafter_attached(self.address))
+        kind = self._kind = DrafterKind.MODEL if peer.drafter is None else peer.drafter.kind
+        log.info("drafter attached", address=self.address, draft=peer.model_name, kind=kind)
+        self._links._post(lambda: self._core.drafter_attached(self.address, kind))
 
     def received(self, report: DrafterReport) -> None:
         match report:
@@ -158,4 +161,4 @@ class _DrafterLink:
         return offset_of(self.stream.clock_samples)
 
     def _grow(self, report: Grow) -> list[Output]:
-        return self._core.grow(report, now=self._links._machine.now())
+        return self._core.grow(report, now=self._links._machine.now(), kind=self._kind)

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import grpc.aio
 import structlog
 
-from ssd.config import SsdConfig
+from ssd.config import SsdConfig, drafters_of, needs_process, ngram_limits_of
+from ssd.core.drafter_kind import DrafterKind
 from ssd.core.errors import Poisoned
 from ssd.core.ids import SessionId
 from ssd.core.messages import Refused
 from ssd.core.recorded_verifier import RecordedVerifier
+from ssd.core.speculation_control import ControlLimits
 from ssd.core.verifier_limits import VerifierLimits
 from ssd.core.verifier_outputs import Output, ToCoordinator
 from ssd.engine.engine_thread import EngineThread, run_like_engine
@@ -169,11 +171,22 @@ def kv_slots_of(config: SsdConfig, target: LoadedModel) -> int:
 
 
 def _limits(config: SsdConfig, target: LoadedModel) -> VerifierLimits:
+    max_nodes = config.verifier.max_tree_nodes
+    ngram = DrafterKind.NGRAM
+    drafts_itself = ngram in drafters_of(config) and not needs_process(ngram, config)
     return VerifierLimits(
         vocab_size=target.vocab_size,
         context_len=longest_text(config, target),
         kv_slots=kv_slots_of(config, target),
-        max_nodes=config.verifier.max_tree_nodes,
+        max_nodes=max_nodes,
+        ngram=ngram_limits_of(config, max_nodes=max_nodes) if drafts_itself else None,
+        shares_ngrams=config.ngram.shared,
+        control=ControlLimits(
+            is_on=config.speculation.adapt,
+            pause_rounds=config.speculation.pause_rounds,
+            probe_rounds=config.speculation.probe_rounds,
+            min_acceptance=config.speculation.min_acceptance,
+        ),
         max_rows=config.verifier.max_rows,
         sd_depth=config.drafter.sd_depth,
         sd_patience_s=config.timeouts.peer_dead_s,

@@ -31,6 +31,7 @@ def chat(
     mode: options.ModeOption = None,
     max_nodes: options.MaxNodes = None,
     max_depth: options.MaxDepth = None,
+    drafters: options.Drafters = None,
     api_key_file: options.KeyFile = None,
 ) -> None:
     """Talk with the model; each answer is streamed, and its speed shown after it.
@@ -55,6 +56,7 @@ def chat(
             mode=mode,
             max_nodes=max_nodes,
             max_depth=max_depth,
+            drafters=drafters,
         )
         start = [Message("system", system)] if system else []
         conversation = list(start)

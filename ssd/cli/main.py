@@ -4,6 +4,7 @@ import typer
 
 from ssd.cli import (
     bench,
+    bench_oracle,
     chaos,
     chat,
     config,
@@ -43,6 +44,7 @@ app.command("doctor")(doctor.doctor)
 app.command("chaos")(chaos.chaos)
 app.command("dump")(dump.dump)
 app.command("replay")(dump.replay)
+bench.app.command()(bench_oracle.oracle)
 app.add_typer(bench.app, name="bench")
 app.command("drain")(drain.drain)
 app.add_typer(config.app, name="config")

@@ -23,6 +23,10 @@ Assignments = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Set one key, such as verifier.max_rows=64."),
 ]
+Drafters = Annotated[
+    str | None,
+    typer.Option("--drafter", metavar="NAME[,NAME]", help="Who drafts: model, ngram, self."),
+]
 Address = Annotated[
     str | None,
     typer.Option(help="Coordinator, as HOST:PORT; default: the one that is configured."),

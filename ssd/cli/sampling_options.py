@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ssd.client import Options
+from ssd.core.drafter_kind import kinds_of
 from ssd.core.errors import InvalidRequest
 from ssd.core.mode import Mode
 from ssd.core.speculation_limits import SpeculationLimits
@@ -32,6 +33,10 @@ ModeOption = Annotated[
 ]
 MaxNodes = Annotated[int | None, typer.Option(help="Drafted tokens per round, at most.")]
 MaxDepth = Annotated[int | None, typer.Option(help="Tokens accepted per round, at most.")]
+Drafters = Annotated[
+    str | None,
+    typer.Option("--drafter", metavar="NAME[,NAME]", help="Who may draft: model, ngram, self."),
+]
 KeyFile = Annotated[
     Path | None, typer.Option("--api-key-file", help="File that holds the API key.")
 ]
@@ -41,9 +46,14 @@ def options_of(**fields: Any) -> Options:
     """What the options of a command say; those not given are left to the server.
 
     Raises:
-        InvalidRequest: a bias is no ID=BIAS.
+        InvalidRequest: a bias is no ID=BIAS, or there is no such drafter.
     """
-    limits = SpeculationLimits(fields.pop("max_nodes"), fields.pop("max_depth"))
+    names = [each.strip() for each in (fields.pop("drafters") or "").split(",") if each.strip()]
+    limits = SpeculationLimits(
+        fields.pop("max_nodes"),
+        fields.pop("max_depth"),
+        kinds_of(names, field="--drafter") or None,
+    )
     biases = dict(_bias(each) for each in fields.pop("logit_bias") or ())
     lists = ("bad_words", "stop", "stop_token_ids")
     given: dict[str, Any] = {name: tuple(fields.pop(name) or ()) for name in lists}

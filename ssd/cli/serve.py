@@ -10,6 +10,7 @@ from ssd.cli.options import (
     INTERRUPTED_EXIT_CODE,
     Assignments,
     ConfigFile,
+    Drafters,
     configuration,
     one_sentence_errors,
 )
@@ -30,8 +31,14 @@ def serve(
         str | None, typer.Option(help="Draft: embedded pair, folder, .gguf file or hub name.")
     ] = None,
     draft_layers: Annotated[
-        int | None, typer.Option(help="Draft with this many first layers of the target.")
+        int | None,
+        typer.Option(
+            "--self-layers",
+            "--draft-layers",
+            help="Draft with this many first layers of the target.",
+        ),
     ] = None,
+    drafter: Drafters = None,
     dtype: Annotated[
         str | None, typer.Option(help="Number format of the target: fp32, bf16, fp16 or fp64.")
     ] = None,
@@ -65,6 +72,7 @@ def serve(
         "models.target": target,
         "models.draft": draft,
         "models.draft_layers": draft_layers,
+        "speculation.drafters": drafter,
         "models.target_dtype": dtype,
         "models.device": device,
         "models.runner": runner,

@@ -11,12 +11,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ssd.cluster.launcher import Launcher
 from ssd.cluster.workers import PlacedWorker, WorkerSpec
-from ssd.config import SsdConfig, as_assignments, resolve_draft, resolve_model
+from ssd.config import (
+    SsdConfig,
+    as_assignments,
+    draft_of,
+    drafters_of,
+    needs_process,
+    resolve_model,
+)
+from ssd.core.drafter_kind import TRAITS, DrafterKind
 from ssd.core.errors import ConfigError
 from ssd.tokenizer.vocabulary import Vocabulary
 
@@ -62,16 +70,34 @@ def local_service(
 
 
 def worker_specs(config: SsdConfig) -> list[WorkerSpec]:
-    """The workers that a configuration asks for: per pair a drafter, if there is a draft, and a
-    verifier."""
-    roles = {"drafter": config.drafter.core, "verifier": config.verifier.core}
-    if resolve_draft(config.models) is None:
-        del roles["drafter"]
+    """The workers that a configuration asks for: per pair a verifier, and a process for each
+    drafter that needs one.
+
+    Raises:
+        ConfigError: what a drafter needs is not configured.
+    """
+    drafting = [kind for kind in sorted(drafters_of(config)) if needs_process(kind, config)]
     return [
-        _worker_spec(config, role, index, core)
+        spec
         for index in range(config.cluster.pairs)
-        for role, core in roles.items()
+        for spec in (
+            *(_drafter_spec(config, kind, index) for kind in drafting),
+            _worker_spec(config, "verifier", index, config.verifier.core),
+        )
     ]
+
+
+def _drafter_spec(config: SsdConfig, kind: DrafterKind, index: int) -> WorkerSpec:
+    """A process drafts in one way: it is told that this is the only one."""
+    speculation = config.speculation.model_copy(update={"drafters": (kind,)})
+    only = config.model_copy(update={"speculation": speculation})
+    if TRAITS[kind].has_weights:
+        return _worker_spec(only, "drafter", index, config.drafter.core)
+    spec = _worker_spec(only, "drafter", index, None)
+    name = f"{spec.name.removesuffix(f'drafter-{index}')}{kind}-{index}"
+    return replace(
+        spec, name=name, config={**spec.config, "name": name}, device="cpu", is_pinned=False
+    )
 
 
 def _worker_spec(config: SsdConfig, role: str, index: int, core: int | None) -> WorkerSpec:
@@ -95,7 +121,7 @@ def check_models(config: SsdConfig) -> None:
         ConfigError: a folder is missing, or the tokenizers differ.
     """
     target = Path(resolve_model(config.models.target, role="target"))
-    draft = Path(resolve_draft(config.models) or target)
+    draft = Path(draft_of(config) or target)
     for role, path in (("target", target), ("draft", draft)):
         if _looks_like_path(str(path)) and not path.exists():
             raise ConfigError(f"there is no {role} model at {path}")

@@ -1,5 +1,6 @@
 """One configuration for all processes: flag > environment > file > default."""
 
+from ssd.config.drafting import draft_of, drafters_of, needs_process, ngram_limits_of
 from ssd.config.embedded import resolve_draft, resolve_model
 from ssd.config.flags import as_assignments, parse_assignments
 from ssd.config.loading import LoadedConfig, load_config
@@ -12,6 +13,7 @@ from ssd.config.sections import (
     LoggingSection,
     MetricsSection,
     ModelsSection,
+    NgramSection,
     SecuritySection,
     SpeculationSection,
     TimeoutsSection,
@@ -28,6 +30,7 @@ __all__ = [
     "LoggingSection",
     "MetricsSection",
     "ModelsSection",
+    "NgramSection",
     "SecuritySection",
     "Setting",
     "SpeculationSection",
@@ -35,8 +38,12 @@ __all__ = [
     "TimeoutsSection",
     "VerifierSection",
     "as_assignments",
+    "draft_of",
+    "drafters_of",
     "flat_values",
     "load_config",
+    "needs_process",
+    "ngram_limits_of",
     "parse_assignments",
     "parse_memory",
     "render_example",

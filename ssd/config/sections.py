@@ -9,7 +9,9 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ssd.config.memory import MEMORY_PATTERN
+from ssd.core.drafter_kind import TRAITS, DrafterKind
 from ssd.core.mode import Mode
+from ssd.core.ngram_limits import NgramForm
 from ssd.core.rule import Rule
 
 
@@ -27,6 +29,7 @@ Index = Annotated[int, Field(ge=0), _NO_BOOLEAN]
 Siblings = Annotated[int, Field(ge=1, le=8), _NO_BOOLEAN]
 Port = Annotated[int, Field(ge=0, le=65535), _NO_BOOLEAN]
 Seconds = Annotated[float, Field(gt=0), _NO_BOOLEAN]
+Fraction = Annotated[float, Field(ge=0, le=1), _NO_BOOLEAN]
 Share = Annotated[float, Field(gt=0, le=1), _NO_BOOLEAN]
 Text = Annotated[str, Field(min_length=1)]
 Address = Annotated[str, Field(pattern=r"^\S+:\d{1,5}$", title="HOST:PORT")]
@@ -214,6 +217,65 @@ class SpeculationSection(Section):
     """Let a request choose its own mode."""
     rule: Rule = Rule.COUPLED
     """Rule of a request that names none: coupled, where the seed fixes the text, or ratio."""
+    drafters: tuple[DrafterKind, ...] = ()
+    """Who drafts: a list of model, ngram and self; none named: the model, if there is a draft."""
+    adapt: bool = True
+    """Pause drafters that do not pay, each session for itself, and probe them again; mode ssd."""
+    # Eight tests decide in clear cases; this bounds the others.
+    pause_rounds: Count = 32
+    """Rounds that a drafter may go on without bringing what it costs, at most."""
+    probe_rounds: Count = 64
+    """Rounds after which a paused drafter is asked again."""
+    # Rows may cost nothing on a device that waits for memory; the drafter's own time is not free.
+    min_acceptance: Fraction = 0.1
+    """Share of first candidates that must come true, whatever rows cost, for a drafter to go on."""
+
+    @model_validator(mode="after")
+    def _check_one_process_drafts(self) -> Self:
+        models = [each for each in self.drafters if TRAITS[each].has_weights]
+        if len(models) > 1:
+            raise ValueError(
+                f"speculation.drafters ({', '.join(self.drafters)}): model and self both need the"
+                " drafter's device; name one of them"
+            )
+        if self.rule is Rule.RATIO and len(self.drafters) > 1:
+            raise ValueError(
+                f"speculation.drafters ({', '.join(self.drafters)}): rule ratio takes one drafter"
+            )
+        return self
+
+
+class NgramSection(Section):
+    """The n-gram drafter: what was said before is said again."""
+
+    form: NgramForm = NgramForm.SIMPLE
+    """What it remembers: simple where each run of tokens was, map-k and map-k4v what followed."""
+    preset: Literal["code", "text"] = "code"
+    """What the settings below are where null: code 12, 48 and 1, text 8, 32 and 2."""
+    size_n: Count | None = None
+    """Tokens of the longest run that is looked for."""
+    size_m: Count | None = None
+    """Tokens that it drafts ahead of the committed text, at most."""
+    min_hits: Count | None = None
+    """Times that a run must have been there before it counts."""
+    # With one token the places are many and mostly wrong; with three a renamed word costs more.
+    shortest: Count = 2
+    """Tokens of the shortest run that is looked for."""
+    candidates: Count = 6
+    """Candidates that it lists per place; map-k4v counts four."""
+    table_mb: Count = 16
+    """Mebibytes that what it remembers of one text may take, or of all where they share it."""
+    # What one user's text holds would speed up another's, which can be measured.
+    shared: bool = False
+    """Share one table over the sessions of equal cache salt (map-k, map-k4v)."""
+    place: Literal["verifier", "process"] = "verifier"
+    """Where it runs: inside the verifier, without a message, or as a drafter process beside it."""
+
+    @model_validator(mode="after")
+    def _check_table_is_shared(self) -> Self:
+        if self.shared and self.form is NgramForm.SIMPLE:
+            raise ValueError("ngram.shared needs ngram.form map-k or map-k4v: simple has no table")
+        return self
 
 
 class TimeoutsSection(Section):

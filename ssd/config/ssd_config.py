@@ -9,6 +9,7 @@ from ssd.config.sections import (
     LoggingSection,
     MetricsSection,
     ModelsSection,
+    NgramSection,
     SecuritySection,
     SpeculationSection,
     TimeoutsSection,
@@ -27,6 +28,7 @@ class SsdConfig(BaseSettings):
     coordinator: CoordinatorSection = CoordinatorSection()
     verifier: VerifierSection = VerifierSection()
     drafter: DrafterSection = DrafterSection()
+    ngram: NgramSection = NgramSection()
     speculation: SpeculationSection = SpeculationSection()
     timeouts: TimeoutsSection = TimeoutsSection()
     cluster: ClusterSection = ClusterSection()

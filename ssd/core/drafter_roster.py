@@ -1,43 +1,48 @@
 """Which drafters work on which of a verifier's sessions.
 
-Under the coupled rule every drafter drafts for every session; under rule `ratio` each session has
-one, because there whose draw is verified must not be a race.
+Under the coupled rule every drafter of a kind that the request allows drafts for it; under rule
+`ratio` each session has one, because there whose draw is verified must not be a race.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from ssd.core.drafter_kind import TRAITS, DrafterKind, DrafterState
 from ssd.core.errors import NoCapacity
 from ssd.core.ids import SessionId
 from ssd.core.ledger import Ledger
-from ssd.core.messages import Close, Commit, Open, Refused
+from ssd.core.messages import Close, Commit, Open, Rates, Refused
 from ssd.core.mode import Mode
+from ssd.core.rule import Rule
+from ssd.core.source_rates import SourceRates
+from ssd.core.speculation_control import StateChange
 from ssd.core.verifier_outputs import ToDrafter
 from ssd.core.verifier_session import VerifierSession
 
 
 class DrafterRoster:
-    """Owns the set of attached drafters; `sessions` are the verifier's own."""
+    """Owns the attached drafters, by their kind; `sessions` are the verifier's own."""
 
     def __init__(self, sessions: dict[SessionId, VerifierSession]) -> None:
-        self.drafters: set[str] = set()
+        self.drafters: dict[str, DrafterKind] = {}
         self._sessions = sessions
 
-    def attached(self, drafter_id: str) -> list[ToDrafter]:
+    def attached(self, drafter_id: str, kind: DrafterKind) -> list[ToDrafter]:
         """A drafter joins and gets every session it may draft for, as the text stands."""
-        self.drafters.add(drafter_id)
+        self.drafters[drafter_id] = kind
         wanting = [
             session
             for session in self._sessions.values()
-            if session.opening.mode is not Mode.AR
+            if drafter_id in self._allowed(session)
             and (session.opening.params.is_coupled or not session.drafters)
         ]
         for session in wanting:
-            session.drafter_joined(drafter_id)
+            session.drafter_joined(drafter_id, kind)
         return [ToDrafter(opening_as_it_stands(each), drafter_id) for each in wanting]
 
     def lost(self, drafter_id: str) -> list[ToDrafter]:
         """A drafter is gone; what it sent stays useful, nothing more is waited for."""
-        self.drafters.discard(drafter_id)
+        self.drafters.pop(drafter_id, None)
         orphans = []
         for session in self._sessions.values():
             if drafter_id in session.drafters and not session.opening.params.is_coupled:
@@ -69,7 +74,7 @@ class DrafterRoster:
             if (opening.session_id, opening.epoch) in held:
                 session.missing_at.discard(drafter_id)
             elif drafter_id in session.missing_at:
-                session.drafter_joined(drafter_id)
+                session.drafter_joined(drafter_id, session.drafters[drafter_id])
                 orders.append(ToDrafter(opening_as_it_stands(session), drafter_id))
             else:
                 session.missing_at.add(drafter_id)
@@ -77,46 +82,93 @@ class DrafterRoster:
             ToDrafter(Close(session_id, epoch), drafter_id)
             for session_id, epoch in held
             if session_id not in self._sessions
+            or drafter_id not in self._sessions[session_id].drafters
         ]
 
     def offer(self, session: VerifierSession) -> list[ToDrafter]:
-        """Let all drafters draft for a session, as its text stands."""
-        if not self.drafters or session.opening.mode is Mode.AR:
-            return []
-        chosen = self.drafters if session.opening.params.is_coupled else {self._one()}
-        for drafter_id in chosen:
-            session.drafter_joined(drafter_id)
-        return [self._tell(session, opening_as_it_stands(session))]
+        """Let all drafters draft for a session that may, as its text stands."""
+        chosen = self._allowed(session)
+        if not session.opening.params.is_coupled:
+            chosen = self._one_of(chosen)
+        return self._join(session, chosen)
 
     def withdraw(self, session: VerifierSession) -> list[ToDrafter]:
         """Nobody drafts for a session any more."""
-        orders = []
-        if session.is_drafted:
-            close = Close(session.opening.session_id, session.opening.epoch)
-            orders.append(self._tell(session, close))
+        orders = self._tell(session, Close(session.opening.session_id, session.opening.epoch))
         for drafter_id in list(session.drafters):
             session.drafter_left(drafter_id)
         return orders
 
+    def changed(self, session: VerifierSession, changes: Sequence[StateChange]) -> list[ToDrafter]:
+        """Drafters that do not pay forget a session; those to be probed get it as it stands."""
+        orders: list[ToDrafter] = []
+        for change in changes:
+            mine = [name for name, kind in self.drafters.items() if kind is change.kind]
+            if change.state is DrafterState.PAUSED:
+                close = Close(session.opening.session_id, session.opening.epoch)
+                for drafter_id in session.drafters.keys() & mine:
+                    session.drafter_left(drafter_id)
+                    orders.append(ToDrafter(close, drafter_id))
+            elif change.state is DrafterState.PROBED and session.may_be_drafted:
+                is_coupled = session.opening.params.is_coupled
+                orders += self._join(session, mine if is_coupled else self._one_of(mine))
+        return orders
+
     def committed(self, session: VerifierSession, commit: Commit) -> list[ToDrafter]:
         """Those that draft for a session hear what was committed."""
-        return [self._tell(session, commit)] if session.is_drafted else []
+        return self._tell(session, commit)
 
     def ended(self, session: VerifierSession) -> list[ToDrafter]:
-        """A session is over, also for a drafter that may not have said yet that it refuses it."""
-        if not self.drafters or session.opening.mode is Mode.AR:
-            return []
-        return [self._tell(session, Close(session.opening.session_id, session.opening.epoch))]
-
-    def _one(self) -> str:
-        """The drafter of a session under rule `ratio`; sessions take turns."""
-        return sorted(self.drafters)[len(self._sessions) % len(self.drafters)]
-
-    @staticmethod
-    def _tell(session: VerifierSession, message: Open | Commit | Close) -> ToDrafter:
-        """To all drafters (None), or to the only one of a session under rule `ratio`."""
+        """A session is over, also for a drafter that may not have said yet that it refuses it, or
+        to which the order to let go of it was lost."""
+        close = Close(session.opening.session_id, session.opening.epoch)
         is_coupled = session.opening.params.is_coupled
-        return ToDrafter(message, None if is_coupled else next(iter(session.drafters), None))
+        mine = [] if is_coupled else list(session.drafters)
+        return self._to(mine or self._named(session), close)
+
+    def rates(self, coupled: SourceRates, ratio: SourceRates) -> list[ToDrafter]:
+        """How the candidates of each drafter's kind fared, under either rule."""
+        orders = []
+        for drafter_id, kind in self.drafters.items():
+            for rule, counts in ((Rule.COUPLED, coupled.of(kind)), (Rule.RATIO, ratio.of(kind))):
+                if rule is Rule.COUPLED or any(counts.tests):
+                    message = Rates(tuple(counts.tests), tuple(counts.matches), rule)
+                    orders.append(ToDrafter(message, drafter_id))
+        return orders
+
+    def _allowed(self, session: VerifierSession) -> list[str]:
+        """The drafters that may work for a session now."""
+        paused = session.control.is_paused
+        return [each for each in self._named(session) if not paused(self.drafters[each])]
+
+    def _named(self, session: VerifierSession) -> list[str]:
+        """The drafters of the kinds that a session's request allows."""
+        if session.opening.mode is Mode.AR:
+            return []
+        limits = session.opening.speculation
+        return [name for name, kind in self.drafters.items() if limits.allows(kind)]
+
+    def _join(self, session: VerifierSession, drafter_ids: Sequence[str]) -> list[ToDrafter]:
+        for drafter_id in drafter_ids:
+            session.drafter_joined(drafter_id, self.drafters[drafter_id])
+        return self._to(drafter_ids, opening_as_it_stands(session)) if drafter_ids else []
+
+    def _one_of(self, drafter_ids: list[str]) -> list[str]:
+        """The drafter of a session under rule `ratio`, a model if there is one; sessions take
+        turns."""
+        models = [each for each in drafter_ids if TRAITS[self.drafters[each]].has_weights]
+        ranked = sorted(models or drafter_ids)
+        return [ranked[len(self._sessions) % len(ranked)]] if ranked else []
+
+    def _tell(self, session: VerifierSession, message: Open | Commit | Close) -> list[ToDrafter]:
+        """To those that draft for a session."""
+        return self._to(list(session.drafters), message)
+
+    def _to(self, drafter_ids: Sequence[str], message: Open | Commit | Close) -> list[ToDrafter]:
+        """One order where it is for everybody (None)."""
+        if drafter_ids and len(drafter_ids) == len(self.drafters):
+            return [ToDrafter(message)]
+        return [ToDrafter(message, each) for each in drafter_ids]
 
 
 def opening_as_it_stands(session: VerifierSession) -> Open:

@@ -1,4 +1,4 @@
-"""Expansions: what a drafter sends, and the map a verifier keeps of them.
+"""Expansions: what a drafter sends.
 
 An expansion says: after the text named by `key`, these tokens are likely next. It speaks of a text,
 not of a tree, a round or an earlier message; so whatever arrives can be useless but never wrong,
@@ -6,13 +6,11 @@ duplicates merge, and order does not matter. (The SSD paper's cache, arXiv 2603.
 the same tree keyed by outcomes.)
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ssd.core.drafter_kind import DrafterKind, bits_of
 from ssd.core.ids import PrefixKey
 from ssd.core.sparse_law import SparseLaw
-
-MAX_EXPANSIONS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +23,9 @@ class Expansion:
     The first `num_proposals` candidates (None: all of them) may be verified, the others are keys:
     tokens that further expansions may follow. Under rule `ratio` the proposals are in draw order,
     and `law` is what they were drawn from, None where they were not drawn.
+
+    `source` is the kind of drafter that said so. Where several did, `parts` is what each of them
+    said and `origins[i]` which of them named `token_ids[i]`, as bits of their kinds.
     """
 
     key: PrefixKey
@@ -34,6 +35,9 @@ class Expansion:
     step: int = 0
     num_proposals: int | None = None
     law: SparseLaw | None = None
+    source: DrafterKind = DrafterKind.MODEL
+    parts: tuple["Expansion", ...] = ()
+    origins: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.token_ids) != len(self.estimates):
@@ -42,6 +46,27 @@ class Expansion:
     @property
     def proposals(self) -> tuple[int, ...]:
         return self.token_ids[: self.num_proposals]
+
+    @property
+    def source_bits(self) -> int:
+        """All kinds of drafters that had a say."""
+        return bits_of(part.source for part in self.parts or (self,))
+
+    def origin_of(self, token_id: int) -> int:
+        """Which kinds of drafters named a candidate, as bits; it must be one."""
+        return self.origins[self.token_ids.index(token_id)] if self.parts else self.source.bit
+
+    def step_of(self, token_id: int) -> int | None:
+        """The growth step that proposed a candidate; None where the verifier itself did."""
+        for part in self.parts or (self,):
+            if token_id in part.token_ids and not part.is_own:
+                return part.step
+        return None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the verifier's own n-gram drafter said so, which takes no growth steps."""
+        return self.source is DrafterKind.NGRAM and self.step == 0
 
     def is_sampled(self, *, vocab_size: int) -> bool:
         """Whether a peer's proposals may come under rule `ratio`: counted, and of the law sent."""
@@ -59,75 +84,3 @@ class SampledCandidates:
     token_ids: tuple[int, ...]
     num_proposals: int
     law: SparseLaw | None
-
-
-class ExpansionMap:
-    """The expansions of one session by prefix key, bounded, oldest out first.
-
-    With `keep_first` an expansion that stands is never changed, as rule `ratio` demands: a second
-    draw must not replace or join the first.
-    """
-
-    def __init__(self, capacity: int = MAX_EXPANSIONS, *, keep_first: bool = False) -> None:
-        self._capacity = capacity
-        self._keep_first = keep_first
-        self._by_key: dict[PrefixKey, Expansion] = {}
-        self._keys_at: dict[int, set[PrefixKey]] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_key)
-
-    def __iter__(self) -> Iterator[Expansion]:
-        """Oldest first."""
-        return iter(self._by_key.values())
-
-    def get(self, key: PrefixKey) -> Expansion | None:
-        return self._by_key.get(key)
-
-    def merge(self, expansion: Expansion) -> None:
-        """Add an expansion; of one that stands already, only new candidates are taken."""
-        known = self._by_key.get(expansion.key)
-        if known is not None:
-            if not self._keep_first:
-                self._by_key[expansion.key] = _merged(known, expansion)
-            return
-        if len(self._by_key) >= self._capacity:
-            self._forget(next(iter(self._by_key)))
-        self._by_key[expansion.key] = expansion
-        self._keys_at.setdefault(expansion.position, set()).add(expansion.key)
-
-    def forget_below(self, position: int) -> None:
-        """Drop what proposes tokens before `position`: that text is committed."""
-        for passed in [each for each in self._keys_at if each < position]:
-            for key in self._keys_at.pop(passed):
-                del self._by_key[key]
-
-    def check(self) -> None:
-        assert len(self._by_key) <= self._capacity
-        assert sum(len(keys) for keys in self._keys_at.values()) == len(self._by_key)
-
-    def _forget(self, key: PrefixKey) -> None:
-        position = self._by_key.pop(key).position
-        self._keys_at[position].discard(key)
-        if not self._keys_at[position]:
-            del self._keys_at[position]
-
-
-def _merged(known: Expansion, other: Expansion) -> Expansion:
-    fresh = [
-        (token_id, estimate)
-        for token_id, estimate in zip(other.token_ids, other.estimates, strict=True)
-        if token_id not in known.token_ids
-    ]
-    if not fresh:
-        return known
-    both = [*zip(known.token_ids, known.estimates, strict=True), *fresh]
-    both.sort(key=lambda candidate: -candidate[1])
-    return Expansion(
-        key=known.key,
-        position=known.position,
-        token_ids=tuple(token_id for token_id, _ in both),
-        estimates=tuple(estimate for _, estimate in both),
-        step=known.step,
-        num_proposals=known.num_proposals,
-    )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ssd.core.expansion import Expansion
+from ssd.core.features import Features
 from ssd.core.ids import Epoch, PrefixKey, SessionId
 from ssd.core.logprobs import LogprobsWanted, TokenLogprobs
 from ssd.core.mode import Mode
@@ -72,6 +73,7 @@ class Commit:
 
     Where they are wanted `logprobs` has an entry per token. `prompt_logprobs` comes with a text's
     first commit and has one for each prompt token but the first, of which nothing was expected.
+    `features` are the target's own of these tokens, for drafters that need them.
     """
 
     session_id: SessionId
@@ -83,6 +85,7 @@ class Commit:
     growth: tuple[GrowthSpan, ...] = ()
     logprobs: tuple[TokenLogprobs, ...] = ()
     prompt_logprobs: tuple[TokenLogprobs, ...] = ()
+    features: Features | None = None
 
 
 @dataclass(frozen=True, slots=True)

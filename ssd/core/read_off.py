@@ -4,8 +4,9 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ssd.core.edge_rates import EdgeRates
-from ssd.core.expansion import Expansion, ExpansionMap
+from ssd.core.drafter_kind import DrafterKind, kinds_in
+from ssd.core.expansion import Expansion
+from ssd.core.expansion_map import ExpansionMap
 from ssd.core.ids import PrefixKey
 from ssd.core.keys import extend_key
 from ssd.core.tree import ROOT, TokenTree
@@ -15,15 +16,18 @@ from ssd.core.tree import ROOT, TokenTree
 class Soil:
     """Where one session's tree may grow: its cursor, its map, and its limits.
 
-    `max_depth` is how many drafted tokens could still be accepted before the text ends.
+    `weigh` gives the edge weight of each candidate of an expansion. `max_depth` is how many drafted
+    tokens could still be accepted before the text ends. `awaited` are the kinds of drafters, as
+    bits, that may still add to what another kind found; 0 where there is but one.
     """
 
     root_token_id: int
     cursor: PrefixKey
     expansions: ExpansionMap
-    rates: EdgeRates
+    weigh: Callable[[Expansion], Sequence[float]]
     max_nodes: int
     max_depth: int
+    awaited: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +41,29 @@ class PlannedTree:
     reach: float
     """Tokens that the tree should bring beside the bonus token: the sum of its nodes' reaches."""
     open_reach: float
-    """Reach of the likeliest node that the drafter has yet to expand; 0 where nothing below it
-    could be used: the tree or the batch is full, the text ends, or no row is worth its price."""
+    """Of the likeliest node that a drafter has yet to expand: its reach, less what others expect
+    after it; 0 where nothing below it could be used: the tree or the batch is full, the text ends,
+    or no row is worth its price."""
 
     @property
     def steps(self) -> tuple[int, ...]:
         """The drafter's growth steps that proposed a node of this tree."""
-        parents = {self.expansions[parent] for parent in self.tree.parents[1:]}
-        return tuple(sorted({each.step for each in parents if each is not None}))
+        edges = zip(self.tree.parents[1:], self.tree.token_ids[1:], strict=True)
+        said = ((self.expansions[parent], token_id) for parent, token_id in edges)
+        steps = {each.step_of(token_id) for each, token_id in said if each is not None}
+        return tuple(sorted(step for step in steps if step is not None))
+
+    def nodes_of(self, path: Sequence[int]) -> dict[DrafterKind, tuple[int, int]]:
+        """How many nodes each kind of drafter named, and how many of those on the path."""
+        counts: dict[DrafterKind, tuple[int, int]] = {}
+        accepted = set(path)
+        edges = zip(self.tree.parents[1:], self.tree.token_ids[1:], strict=True)
+        for node, (parent, token_id) in enumerate(edges, start=1):
+            expansion = self.expansions[parent]
+            for kind in kinds_in(0 if expansion is None else expansion.origin_of(token_id)):
+                proposed, taken = counts.get(kind, (0, 0))
+                counts[kind] = (proposed + 1, taken + (node in accepted))
+        return counts
 
 
 class _Sapling:
@@ -80,6 +99,13 @@ class _Sapling:
         self.expansions.append(self.soil.expansions.get(key))
         self.reach += reach
         return len(self.token_ids) - 1
+
+    def is_on_the_way(self, node: int) -> bool:
+        """Whether a drafter that is awaited would come here: it was at the parent."""
+        awaited, expansion = self.soil.awaited, self.expansions[self.parents[node]]
+        if node == ROOT or not awaited:
+            return True
+        return expansion is not None and bool(expansion.source_bits & awaited)
 
     @property
     def is_full(self) -> bool:
@@ -130,8 +156,13 @@ def _offer(heap: list[_Offer], sapling: _Sapling, index: int, node: int, reach: 
         return
     expansion = sapling.expansions[node]
     if expansion is None:
-        sapling.open_reach = max(sapling.open_reach, reach)
+        if sapling.is_on_the_way(node):
+            sapling.open_reach = max(sapling.open_reach, reach)
         return
+    weights = sapling.soil.weigh(expansion)
+    is_lacking = sapling.soil.awaited and not expansion.source_bits & sapling.soil.awaited
+    if is_lacking and sapling.is_on_the_way(node):
+        unlisted = max(1.0 - sum(weights), 0.0)
+        sapling.open_reach = max(sapling.open_reach, reach * unlisted)
     for rank, token_id in enumerate(expansion.proposals):
-        weight = sapling.soil.rates.weight(rank, expansion.estimates[rank])
-        heapq.heappush(heap, (-reach * weight, index, node, rank, token_id))
+        heapq.heappush(heap, (-reach * weights[rank], index, node, rank, token_id))

@@ -1,8 +1,11 @@
 """A verifier that keeps flight records of its sessions, and decides nothing otherwise."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
+from ssd.core.drafter_kind import DrafterKind
 from ssd.core.drafter_roster import opening_as_it_stands
+from ssd.core.expansion import Expansion
 from ssd.core.flight_recorder import FlightRecorder
 from ssd.core.ids import SessionId
 from ssd.core.messages import Grow, Open
@@ -38,14 +41,18 @@ class RecordedVerifier(Verifier):
         outputs = super().open(opening, owner=owner)
         session = self.sessions.get(opening.session_id)
         if session is not None and session is not standing:
-            self.flights.opened(opening.session_id, Checkpoint(opening, session.kv_len))
+            standing_now = Checkpoint(opening, session.kv_len, _parts(session.expansions))
+            self.flights.opened(opening.session_id, standing_now)
         return outputs
 
-    def grow(self, message: Grow, *, now: float) -> list[Output]:
+    def grow(
+        self, message: Grow, *, now: float, kind: DrafterKind = DrafterKind.MODEL
+    ) -> list[Output]:
         session = self.sessions.get(message.session_id)
         if session is not None and session.opening.epoch == message.epoch and message.expansions:
-            self._note(message.session_id, Grown(message.expansions))
-        return super().grow(message, now=now)
+            found = tuple(replace(each, source=kind) for each in message.expansions)
+            self._note(message.session_id, Grown(found))
+        return super().grow(message, now=now, kind=kind)
 
     def next_action(self, now: float) -> Round | Idle:
         action = super().next_action(now)
@@ -76,6 +83,10 @@ class RecordedVerifier(Verifier):
             if self.sessions.get(session_id) is share.session:
                 self._note(session_id, Drawn(done.round_id, tuple(target)))
         outputs = super().round_done(done, target_token_ids, launch_s=launch_s, end_s=end_s)
+        for share in done.shares:  # what sessions found themselves is said as if it had come
+            session = share.session
+            if session.own_drafts and self.sessions.get(session.opening.session_id) is session:
+                self._note(session.opening.session_id, Grown(session.own_drafts))
         for session_id in self._due & self.sessions.keys():
             self.flights.checkpoint(session_id, self._as_it_stands(self.sessions[session_id]))
         self._due.clear()
@@ -101,5 +112,10 @@ class RecordedVerifier(Verifier):
         return Checkpoint(
             opening_as_it_stands(session),
             session.kv_len,
-            tuple(session.expansions),
+            _parts(session.expansions),
         )
+
+
+def _parts(expansions: Iterable[Expansion]) -> tuple[Expansion, ...]:
+    """What each drafter said, as it came."""
+    return tuple(part for each in expansions for part in each.parts or (each,))

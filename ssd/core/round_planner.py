@@ -8,13 +8,13 @@ import math
 from collections.abc import Sequence
 
 from ssd.core.cost_model import CostModel, ForwardSize
-from ssd.core.edge_rates import EdgeRates
 from ssd.core.launch import DrafterPace, Patience
 from ssd.core.mode import Mode
 from ssd.core.plain_probes import PlainProbes
 from ssd.core.price import Price
 from ssd.core.read_off import PlannedTree, read_off
 from ssd.core.rounds import GrowthSpan
+from ssd.core.source_rates import SourceRates
 from ssd.core.verifier_limits import VerifierLimits
 from ssd.core.verifier_round import Round, Share
 from ssd.core.verifier_session import VerifierSession
@@ -33,7 +33,7 @@ class RoundPlanner:
         self.num_rounds = 0
         self._limits = limits
         self._price = Price(plain_round_s=cost.forward_s(1))
-        self._rates, self._ratio_rates = EdgeRates(), EdgeRates()
+        self._rates, self._ratio_rates = SourceRates(), SourceRates()
         self._pace = DrafterPace()
         self._patience = Patience(self._pace)
         self._probes = PlainProbes()
@@ -42,12 +42,12 @@ class RoundPlanner:
 
     # ── what it learns ────────────────────────────────────────────────────────────────────────
 
-    def rates_of(self, session: VerifierSession) -> EdgeRates:
+    def rates_of(self, session: VerifierSession) -> SourceRates:
         """The counts that rank this session's candidates."""
         return self._rates if session.opening.params.is_coupled else self._ratio_rates
 
     @property
-    def rates(self) -> tuple[EdgeRates, EdgeRates]:
+    def rates(self) -> tuple[SourceRates, SourceRates]:
         """Counts under the coupled rule, and under rule `ratio`."""
         return self._rates, self._ratio_rates
 
@@ -63,6 +63,13 @@ class RoundPlanner:
         if num_tokens:
             self._price.observe(num_tokens, end_s - done.ready_s)
         self._ready_s = end_s
+
+    def prices(self, done: Round, *, launch_s: float) -> tuple[float, float]:
+        """In tokens: of one more row in a round, and of one session's share of its waiting."""
+        decoding = [share.session for share in done.shares if share.planned is not None]
+        earned = self._price.tokens_per_s
+        waited_s = (launch_s - done.ready_s) / max(len(decoding), 1)
+        return earned * self._row_s(decoding), earned * waited_s
 
     # ── what it decides ───────────────────────────────────────────────────────────────────────
 

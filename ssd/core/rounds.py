@@ -19,6 +19,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
+
+from ssd.core.drafter_kind import DrafterKind, DrafterState
 
 
 class Lookup(StrEnum):
@@ -40,6 +43,18 @@ class WhyPlain(StrEnum):
     TOO_DEAR = "too_dear"  # what it had was not worth its rows under this load
     LAST_TOKEN = "last_token"  # only one token was left to draw
     PROBE = "probe"  # drafts were left out to measure plain decoding
+    PAUSED = "paused"  # no drafter of the session pays
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterPart:
+    """One drafter's part in one session's round: its nodes, which others may have named too, and
+    what the session made of it then."""
+
+    kind: DrafterKind
+    num_proposed: int
+    num_accepted: int
+    state: DrafterState
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +80,7 @@ class RoundRecord:
     num_cached: int = 0
 
     why_plain: WhyPlain | None = None
+    drafters: tuple[DrafterPart, ...] = ()
 
     @property
     def verify_ns(self) -> int:
@@ -92,6 +108,33 @@ class GrowthSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class DrafterFigures:
+    """A request's figures of one drafter: its nodes, rounds for which it was paused, probes."""
+
+    num_proposed: int
+    num_accepted: int
+    num_paused: int
+    num_probes: int
+    is_paused: bool  # at the end
+
+    @property
+    def node_yield(self) -> float:
+        return _ratio(self.num_accepted, self.num_proposed)
+
+    @property
+    def why(self) -> str:
+        """What became of it, in a sentence."""
+        share = f"{self.num_accepted} of {self.num_proposed} nodes accepted"
+        if not self.num_paused:
+            return f"{share}; never paused"
+        end = "paused at the end" if self.is_paused else "back at the end"
+        return (
+            f"{share}; did not pay and was paused for {self.num_paused} rounds, "
+            f"probed {self.num_probes} times, {end}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class RoundFigures:
     """A request's figures, from its rounds and its drafter's steps."""
 
@@ -111,6 +154,7 @@ class RoundFigures:
     wait_ms: float
     accepted_at_depth: tuple[int, ...]
     plain_rounds: dict[WhyPlain, int]
+    drafters: dict[DrafterKind, DrafterFigures]
 
     @property
     def tokens_per_round(self) -> float:
@@ -166,6 +210,29 @@ def figures_of(
             sum(each.num_accepted >= depth for each in rounds) for depth in range(1, depths + 1)
         ),
         plain_rounds=dict(Counter(each.why_plain for each in rounds if each.why_plain)),
+        drafters=_drafter_figures(rounds),
+    )
+
+
+def _drafter_figures(rounds: Sequence[RoundRecord]) -> dict[DrafterKind, DrafterFigures]:
+    parts: dict[DrafterKind, list[DrafterPart]] = {}
+    for each in rounds:
+        for part in each.drafters:
+            parts.setdefault(part.kind, []).append(part)
+    return {kind: _figures_of_one(mine) for kind, mine in parts.items()}
+
+
+def _figures_of_one(parts: Sequence[DrafterPart]) -> DrafterFigures:
+    states = [part.state for part in parts]
+    return DrafterFigures(
+        num_proposed=sum(part.num_proposed for part in parts),
+        num_accepted=sum(part.num_accepted for part in parts),
+        num_paused=states.count(DrafterState.PAUSED),
+        num_probes=sum(
+            state is DrafterState.PROBED and before is not DrafterState.PROBED
+            for before, state in pairwise([DrafterState.ACTIVE, *states])
+        ),
+        is_paused=states[-1] is DrafterState.PAUSED,
     )
 
 

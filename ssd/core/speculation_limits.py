@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ssd.core.drafter_kind import DrafterKind
 from ssd.core.errors import InvalidRequest
 
 
@@ -9,11 +10,13 @@ from ssd.core.errors import InvalidRequest
 class SpeculationLimits:
     """Bounds of one request's draft trees, below those of the server; None leaves it to those.
 
-    No speculation at all is mode `ar`, not a bound of 0.
+    `drafters` are the kinds that may work for it, of those that there are. No speculation at all is
+    mode `ar`, not a bound of 0.
     """
 
     max_nodes: int | None = None
     max_depth: int | None = None
+    drafters: frozenset[DrafterKind] | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_nodes", "max_depth"):
@@ -23,6 +26,10 @@ class SpeculationLimits:
                     f"speculation.{name} must be at least 1, not {value}; mode ar drafts nothing",
                     f"speculation.{name}",
                 )
+
+    def allows(self, kind: DrafterKind) -> bool:
+        """Whether a kind of drafter may work for the request."""
+        return self.drafters is None or kind in self.drafters
 
     def nodes(self, limit: int) -> int:
         """The bound on a tree's nodes where the server's is `limit`."""

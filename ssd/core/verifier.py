@@ -12,8 +12,8 @@ older epoch or a passed text is stale: counted and dropped.
 from collections.abc import Sequence
 
 from ssd.core.cost_model import CostModel
+from ssd.core.drafter_kind import DrafterKind
 from ssd.core.drafter_roster import DrafterRoster, opening_as_it_stands
-from ssd.core.edge_rates import EdgeRates
 from ssd.core.errors import (
     EngineBroken,
     NoCapacity,
@@ -26,11 +26,11 @@ from ssd.core.ids import Epoch, KvId, SessionId
 from ssd.core.keys import key_of
 from ssd.core.ledger import Ledger, LedgerEntry
 from ssd.core.logprobs import LogprobsWanted
-from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused, Resume
+from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Refused, Resume
 from ssd.core.mode import Mode
+from ssd.core.own_drafters import OwnDrafters
 from ssd.core.round_planner import RoundPlanner
 from ssd.core.rounds import GrowthSpan, RoundRecord
-from ssd.core.rule import Rule
 from ssd.core.verifier_gate import VerifierGate
 from ssd.core.verifier_limits import VerifierLimits
 from ssd.core.verifier_outputs import (
@@ -64,6 +64,7 @@ class Verifier:
             limits.kv_slots, tree_slots=limits.tree_slots, block_slots=limits.kv_block
         )
         self._gate = VerifierGate(limits)
+        self._own_drafters = OwnDrafters(limits)
         self._num_opened = 0
         self._growth: dict[SessionId, list[GrowthSpan]] = {}
         self._rates_sent_s = 0.0
@@ -132,9 +133,11 @@ class Verifier:
         orphans = [name for name, each in self.sessions.items() if each.owner == owner]
         return [output for name in orphans for output in self._drop(name)]
 
-    def drafter_attached(self, drafter_id: str) -> list[Output]:
+    def drafter_attached(
+        self, drafter_id: str, kind: DrafterKind = DrafterKind.MODEL
+    ) -> list[Output]:
         """A drafter joins."""
-        return [*self.roster.attached(drafter_id)]
+        return [*self.roster.attached(drafter_id, kind)]
 
     def drafter_lost(self, drafter_id: str) -> list[Output]:
         """A drafter is gone."""
@@ -148,8 +151,10 @@ class Verifier:
         """What is held for one coordinator."""
         return tuple(each.ledger_entry() for each in self.sessions.values() if each.owner == owner)
 
-    def grow(self, message: Grow, *, now: float) -> list[Output]:
-        """Take a drafter's expansions into the session's map."""
+    def grow(
+        self, message: Grow, *, now: float, kind: DrafterKind = DrafterKind.MODEL
+    ) -> list[Output]:
+        """Take the expansions of a drafter of this kind into the session's map."""
         self.planner.message_arrived(now)
         session = self._current(message.session_id, message.epoch)
         if session is None:
@@ -159,11 +164,9 @@ class Verifier:
             return []
         for expansion in message.expansions:
             is_sound = self._gate.admits(expansion, session.opening)
-            if not is_sound or not session.merge(expansion):
+            if not is_sound or not session.merge(expansion, kind):
                 self.num_stale += 1
-        session.is_unheard = False
-        if message.is_exhausted:
-            session.exhausted_len = max(session.exhausted_len, message.base_len)
+        session.grew(message, kind)
         self._growth[message.session_id].extend(message.spans)
         self.planner.grew(message.spans)
         return []
@@ -231,6 +234,7 @@ class Verifier:
         """Settle a round: a sequence of target tokens per share, which prefill chunks ignore."""
         outputs: list[Output] = []
         num_tokens = 0
+        row_price, wait_price = self.planner.prices(done, launch_s=launch_s)
         for share, target in zip(done.shares, target_token_ids, strict=True):
             if self.sessions.get(share.session.opening.session_id) is not share.session:
                 continue  # closed or opened anew while the forward ran
@@ -249,7 +253,10 @@ class Verifier:
             else:  # how long a prompt took says nothing of what decoding earns
                 num_tokens += len(settled.token_ids)
             record = record_of(done, share, settled, launch_s, end_s)
+            changes = share.session.judge(settled, row_price=row_price, wait_price=wait_price)
             outputs += self._announce(share.session, settled, record)
+            if settled.finish_reason is None:
+                outputs += self.roster.changed(share.session, changes)
         outputs += self._make_room(done.round_id)
         self.planner.round_done(done, num_tokens, launch_s=launch_s, end_s=end_s)
         return outputs + self._share_rates(end_s)
@@ -265,7 +272,7 @@ class Verifier:
     @property
     def drafters(self) -> set[str]:
         """Those attached."""
-        return self.roster.drafters
+        return set(self.roster.drafters)
 
     @property
     def num_rounds(self) -> int:
@@ -308,6 +315,7 @@ class Verifier:
             kv_id=kv_id,
             num_slots=self.room.pool.held_by(kv_id),
             num_cached=beginning.num_cached,
+            own=self._own_drafters.for_session(opening),
         )
         self.sessions[opening.session_id] = session
         self._growth[opening.session_id] = []
@@ -399,12 +407,4 @@ class Verifier:
         if not self.drafters or now - self._rates_sent_s < _RATES_EVERY_S:
             return []
         self._rates_sent_s = now
-        rates, ratio_rates = self.planner.rates
-        counts: list[Output] = [_rates_message(rates, Rule.COUPLED)]
-        if any(ratio_rates.tests):
-            counts.append(_rates_message(ratio_rates, Rule.RATIO))
-        return counts
-
-
-def _rates_message(rates: EdgeRates, rule: Rule) -> ToDrafter:
-    return ToDrafter(Rates(tuple(rates.tests), tuple(rates.matches), rule))
+        return [*self.roster.rates(*self.planner.rates)]

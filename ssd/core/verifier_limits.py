@@ -1,8 +1,10 @@
 """What one verifier can hold and do at once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ssd.core.kv_pool import BLOCK_SLOTS
+from ssd.core.ngram_limits import NgramLimits
+from ssd.core.speculation_control import ControlLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +15,7 @@ class VerifierLimits:
     handed out `kv_block` at a time.
     Every session has a row in every round and prefill has half of them, so `max_sessions` follows.
     `sd_depth` is the length of the chain that mode `sd` waits for, `sd_patience_s` for how long.
+    `ngram` lets sessions draft for themselves, with a table that they share or each its own.
     """
 
     vocab_size: int
@@ -23,6 +26,9 @@ class VerifierLimits:
     sd_depth: int = 4
     sd_patience_s: float = 1.0
     kv_block: int = BLOCK_SLOTS
+    ngram: NgramLimits | None = None
+    shares_ngrams: bool = False
+    control: ControlLimits = field(default_factory=ControlLimits)
 
     @property
     def tree_slots(self) -> int:

@@ -1,11 +1,11 @@
 """Replays what a verifier did with a session; see `ssd.core.replay`."""
 
-from ssd.core.edge_rates import EdgeRates
 from ssd.core.ids import KvId
 from ssd.core.keys import extend_key
 from ssd.core.read_off import PlannedTree
 from ssd.core.replay import Mismatch, expect
 from ssd.core.rows import RowGroup
+from ssd.core.source_rates import SourceRates
 from ssd.core.tree import TokenTree
 from ssd.core.verifier_flight import Checkpoint, Drawn, Event, Failed, Grown, Launched, Settled
 from ssd.core.verifier_session import VerifierSession
@@ -26,7 +26,7 @@ class VerifierPlayer:
         )
         for expansion in checkpoint.expansions:
             self._session.merge(expansion)
-        self._rates = EdgeRates()
+        self._rates = SourceRates()
         self._running: tuple[int, RowGroup, PlannedTree | None] | None = None
         self._settled: Settled | None = None
         self._session.check()

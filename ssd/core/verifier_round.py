@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from ssd.core.drafter_kind import DrafterState
 from ssd.core.mode import Mode
 from ssd.core.read_off import PlannedTree
-from ssd.core.rounds import RoundRecord, WhyPlain
+from ssd.core.rounds import DrafterPart, RoundRecord, WhyPlain
 from ssd.core.rows import RowGroup
 from ssd.core.verifier_session import Settled, VerifierSession
 
@@ -73,6 +74,10 @@ def record_of(
         tree_depth=share.planned.depth,
         why_plain=_why_plain(share, is_probe=done.is_probe),
         num_cached=share.session.num_cached,
+        drafters=tuple(
+            DrafterPart(kind, *settled.nodes_of.get(kind, (0, 0)), state)
+            for kind, state in share.session.control.states.items()
+        ),
     )
 
 
@@ -84,7 +89,10 @@ def _why_plain(share: Share, *, is_probe: bool) -> WhyPlain | None:
         return None
     if session.opening.mode is Mode.AR:
         return WhyPlain.MODE
-    if not session.is_drafted:
+    states = session.control.states.values()
+    if states and all(state is DrafterState.PAUSED for state in states):
+        return WhyPlain.PAUSED
+    if not session.has_drafts:
         return WhyPlain.NO_DRAFTER
     if share.root_position + 2 >= session.opening.max_len:
         return WhyPlain.LAST_TOKEN

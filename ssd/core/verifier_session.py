@@ -11,20 +11,27 @@ the tree's best chain lie where the text needs them, others are moved before the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from ssd.core.edge_rates import EdgeRates
-from ssd.core.expansion import Expansion, ExpansionMap
+from ssd.core.drafter_kind import TRAITS, DrafterKind, DrafterState, bits_of
+from ssd.core.expansion import Expansion
+from ssd.core.expansion_map import ExpansionMap
 from ssd.core.ids import KvId, PrefixKey, SlotSet
 from ssd.core.keys import extend_key, key_of
 from ssd.core.ledger import LedgerEntry
-from ssd.core.messages import FinishReason, Open
+from ssd.core.messages import FinishReason, Grow, Open
 from ssd.core.mode import Mode
+from ssd.core.ngram import as_point_mass
+from ssd.core.own_drafters import OwnDrafting
 from ssd.core.read_off import PlannedTree, Soil
 from ssd.core.rounds import Lookup
 from ssd.core.rows import RowGroup
 from ssd.core.slots import SlotLedger
+from ssd.core.source_rates import SourceRates
+from ssd.core.speculation_control import SessionControl, Spending, StateChange
 from ssd.core.tree import ROOT, TokenTree, emitted_token_ids, walk
+
+_MODELS = bits_of(kind for kind, traits in TRAITS.items() if traits.has_weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +44,25 @@ class Settled:
     num_tested: int
     lookup: Lookup
     finish_reason: FinishReason | None
+    nodes_of: dict[DrafterKind, tuple[int, int]] = field(default_factory=dict)
+    """How many nodes each kind of drafter named, and how many of them were accepted."""
 
 
 class VerifierSession:
     """Owns what is committed; every method leaves `check()` true."""
 
     def __init__(
-        self, opening: Open, *, owner: str, kv_id: KvId, num_slots: int, num_cached: int = 0
+        self,
+        opening: Open,
+        *,
+        owner: str,
+        kv_id: KvId,
+        num_slots: int,
+        num_cached: int = 0,
+        own: OwnDrafting | None = None,
     ) -> None:
-        """`num_cached` tokens of the text have their KV already."""
+        """`num_cached` tokens of the text have their KV already; `own` is how the session drafts
+        for itself, and what it makes of its drafters."""
         self.opening = opening
         self.kv_id = kv_id
         self.owner = owner
@@ -55,14 +72,21 @@ class VerifierSession:
         self.slots = SlotLedger(num_slots, num_committed=num_cached)
         self.num_cached = num_cached
         self.undrafted_at = 0  # the round since when there is no room for its drafts
-        self.drafters: set[str] = set()  # those that should hold the session
+        self.drafters: dict[str, DrafterKind] = {}  # those that should hold the session
         self.missing_at: set[str] = set()  # those of them whose last ledger left it out
         self.is_unheard = False  # waited for in vain; nothing came since
         self.last_round = 0
         self.is_paused = False  # its coordinator is away
         self.is_suspect = False  # a forward with its rows failed; it runs alone until one does not
         self.num_failures = 0  # forwards that failed with its rows alone
-        self.exhausted_len = 0  # the drafter has nothing more for the text of this length
+        # Of each kind of drafter: it has nothing more for the text of this length.
+        self._exhausted_lens: dict[DrafterKind, int] = {}
+        self.own_drafts: tuple[Expansion, ...] = ()  # what the n-gram drafter said last
+        own = own or OwnDrafting()
+        self._ngram, self.control = own.ngram, SessionControl(own.limits)
+        if self._ngram is not None:
+            self.control.meet(DrafterKind.NGRAM)
+        self._draft_here(opening.token_ids)
 
     @property
     def committed_len(self) -> int:
@@ -90,20 +114,39 @@ class VerifierSession:
         return bool(self.drafters)
 
     @property
+    def has_drafts(self) -> bool:
+        """Whether anything drafts for it, a drafter or the session itself."""
+        return self.is_drafted or self._ngram is not None
+
+    @property
     def expects_growth(self) -> bool:
         """Whether the drafter may still send something for the text as it stands."""
-        is_done = self.exhausted_len >= self.committed_len
-        return self.is_drafted and not is_done and not self.is_unheard
+        return bool(self._awaited) and not self.is_unheard
 
-    def drafter_joined(self, drafter_id: str) -> None:
+    @property
+    def _awaited(self) -> int:
+        """The kinds of drafters that may still send something for the text as it stands, as
+        bits."""
+        length, lens = self.committed_len, self._exhausted_lens
+        return bits_of(kind for kind in self.drafters.values() if lens.get(kind, 0) < length)
+
+    def grew(self, message: Grow, kind: DrafterKind) -> None:
+        """A drafter was heard."""
+        self.is_unheard = False
+        if message.is_exhausted:
+            known = self._exhausted_lens.get(kind, 0)
+            self._exhausted_lens[kind] = max(known, message.base_len)
+
+    def drafter_joined(self, drafter_id: str, kind: DrafterKind) -> None:
         """A drafter is sent the session as it stands."""
-        self.drafters.add(drafter_id)
+        self.drafters[drafter_id] = kind
+        self.control.meet(kind)
         self.missing_at.discard(drafter_id)
-        self.exhausted_len = 0
+        self._exhausted_lens.pop(kind, None)
         self.is_unheard = False
 
     def drafter_left(self, drafter_id: str) -> None:
-        self.drafters.discard(drafter_id)
+        self.drafters.pop(drafter_id, None)
         self.missing_at.discard(drafter_id)
 
     def ledger_entry(self) -> LedgerEntry:
@@ -117,10 +160,13 @@ class VerifierSession:
             self.is_paused,
         )
 
-    def merge(self, expansion: Expansion) -> bool:
-        """Take an expansion unless the text has passed it."""
+    def merge(self, expansion: Expansion, kind: DrafterKind | None = None) -> bool:
+        """Take what a drafter expects, of this kind or as it says, unless the text has passed
+        it."""
         if expansion.position < self.committed_len:
             return False
+        if kind is not None and kind is not expansion.source:
+            expansion = replace(expansion, source=kind)
         self.expansions.merge(expansion)
         return True
 
@@ -150,16 +196,19 @@ class VerifierSession:
     def prefilled(self, rows: RowGroup) -> None:
         """The chunk ran; its slots hold committed text."""
         self.slots.commit_run(len(rows.slots))
+        self._draft_here(())
 
-    def soil(self, rates: EdgeRates, *, max_nodes: int) -> Soil:
+    def soil(self, rates: SourceRates, *, max_nodes: int) -> Soil:
         """Where this round's tree may grow; without a drafter nothing does."""
+        is_joined = self._ngram is not None or len(self.drafters) > 1
         return Soil(
             root_token_id=self.token_ids[-1],
             cursor=self.key,
             expansions=self.expansions,
-            rates=rates,
+            weigh=lambda expansion: self.control.weights(expansion, rates),
             max_nodes=min(self.opening.speculation.nodes(max_nodes), self.slots.num_free - 1),
             max_depth=self.draft_room,
+            awaited=self._awaited & _MODELS if is_joined else 0,
         )
 
     def tree_rows(self, tree: TokenTree) -> RowGroup:
@@ -190,7 +239,7 @@ class VerifierSession:
         planned: PlannedTree,
         rows: RowGroup,
         target_token_ids: Sequence[int],
-        rates: EdgeRates,
+        rates: SourceRates,
     ) -> Settled:
         """Walk the tree with the target's tokens; commit what they say, free everything else."""
         outcome = walk(planned.tree, target_token_ids)
@@ -202,12 +251,34 @@ class VerifierSession:
         kept = (ROOT, *outcome.path[:num_accepted])[: len(emitted)]
         self._settle_slots(tree_slots, [tree_slots[node] for node in kept])
         last_seen = self._advance(emitted, rates)
+        self._draft_here(emitted)
         lookup = Lookup.LAST if reason is not None else self._lookup(emitted[-1], last_seen)
         num_tested = sum(
             node in planned.tree.parents[1:] for node in (ROOT, *outcome.path)[: len(emitted)]
         )
         self.expansions.forget_below(self.committed_len)
-        return Settled(emitted, base_key, num_accepted, num_tested, lookup, reason)
+        nodes_of = planned.nodes_of(outcome.path[:num_accepted])
+        return Settled(emitted, base_key, num_accepted, num_tested, lookup, reason, nodes_of)
+
+    def judge(self, settled: Settled, *, row_price: float, wait_price: float) -> list[StateChange]:
+        """What the session makes of its drafters after a round, whose prices are in tokens.
+
+        Mode `sd` is for comparison and drafts whatever it costs.
+        """
+        if self.opening.mode is not Mode.SSD:
+            return []
+        self.control.round_over(
+            Spending(
+                kind,
+                num_proposed,
+                num_accepted,
+                num_proposed * row_price + wait_price * TRAITS[kind].has_weights,
+            )
+            for kind, state in self.control.states.items()
+            if state is not DrafterState.PAUSED
+            for num_proposed, num_accepted in [settled.nodes_of.get(kind, (0, 0))]
+        )
+        return self.control.decide()
 
     def check(self) -> None:
         """The invariants of a round boundary."""
@@ -242,22 +313,40 @@ class VerifierSession:
             displaced_to = self.slots.commit(slot)
             assert displaced_to is None, "a path's slots ascend: nothing lies in their way"
 
-    def _advance(self, emitted: Sequence[int], rates: EdgeRates) -> Expansion | None:
+    def _advance(self, emitted: Sequence[int], rates: SourceRates) -> Expansion | None:
         """Append the tokens, learn from each expansion passed; the one below the last node."""
         expansion = None
         for token_id in emitted:
             expansion = self.expansions.get(self.key)
             if expansion is not None:
-                for rank, candidate in enumerate(expansion.token_ids):
-                    rates.record(rank, expansion.estimates[rank], is_match=candidate == token_id)
+                self.control.saw(expansion, token_id, rates)
+                rates.record(expansion, token_id)
             self.token_ids.append(token_id)
             self.key = extend_key(self.key, token_id)
         return expansion
 
+    def _draft_here(self, token_ids: Sequence[int]) -> None:
+        """The text went on: the session's own drafter hears of it and says what may come next.
+
+        A prompt that was not remembered in one go is so bit by bit, round by round.
+        """
+        if self._ngram is None:
+            return
+        self._ngram.extend(token_ids)
+        self.own_drafts = ()
+        if self.is_prefilling or self.control.is_paused(DrafterKind.NGRAM):
+            return
+        found = self._ngram.grow(max_depth=self.draft_room)
+        if not self.opening.params.is_coupled:
+            found = tuple(as_point_mass(each) for each in found)
+        for expansion in found:
+            self.expansions.merge(expansion)
+        self.own_drafts = found
+
     def _lookup(self, bonus_token_id: int, last_seen: Expansion | None) -> Lookup:
         if self.expansions.get(self.key) is not None:
             return Lookup.HIT
-        if not self.is_drafted:
+        if not self.has_drafts:
             return Lookup.MISS_ABSENT
         if last_seen is not None and bonus_token_id not in last_seen.token_ids:
             return Lookup.MISS_KEY

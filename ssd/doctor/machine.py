@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-from ssd.config import SsdConfig, resolve_draft, resolve_model
+from ssd.config import SsdConfig, draft_of, resolve_model
 from ssd.core.errors import SsdError
 from ssd.doctor.check import Check, fail, ok, warn
 from ssd.tokenizer.vocabulary import Vocabulary
@@ -103,7 +103,7 @@ def _devices(config: SsdConfig) -> Check:
 
 def _models(config: SsdConfig) -> Iterator[Check]:
     target = resolve_model(config.models.target, role="target")
-    draft = resolve_draft(config.models)
+    draft = draft_of(config)
     folders = {"target": Path(target)} | ({"draft": Path(draft)} if draft else {})
     missing = [f"{role} {path}" for role, path in folders.items() if not path.exists()]
     if missing:

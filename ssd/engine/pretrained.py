@@ -1,6 +1,7 @@
 """A checkpoint as `transformers` loads it: configuration, model, tokenizer."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +18,12 @@ from transformers import (
     PreTrainedModel,
 )
 from transformers.quantizers import AutoHfQuantizer
-from transformers.utils.logging import disable_progress_bar
+from transformers.utils.logging import (
+    disable_progress_bar,
+    get_verbosity,
+    set_verbosity,
+    set_verbosity_error,
+)
 
 from ssd.core.cost_model import Experts
 from ssd.core.errors import ConfigError, ModelRefused
@@ -126,10 +132,27 @@ def load_pretrained(
     config = source.load(AutoConfig)
     refuse_unservable(checkpoint.name, config)
     _refuse_without_context(checkpoint.name, config)
-    model = _load_model(source, config, dtype, device)
     if num_layers is not None:
-        _keep_layers(checkpoint.name, model, num_layers)
+        _check_can_be_cut(checkpoint.name, config, num_layers)
+        if _reads_by_tensor(checkpoint, config):  # the others' weights are never read
+            _cut(config, num_layers)
+    with _without_reports():
+        model = _load_model(source, config, dtype, device)
+    if num_layers is not None and num_layers < model.config.num_hidden_layers:
+        model.model.layers = model.model.layers[:num_layers]
+        _cut(model.config, num_layers)
     return Pretrained(checkpoint.name, model, _vocabulary(source), _eos_token_ids(model))
+
+
+@contextmanager
+def _without_reports() -> Iterator[None]:
+    """The library lists weights that it did not use; what matters of that is refused here."""
+    before = get_verbosity()
+    set_verbosity_error()
+    try:
+        yield
+    finally:
+        set_verbosity(before)
 
 
 def _load_model(
@@ -186,13 +209,19 @@ def _stated_context_len(text_config: Any) -> int | None:
     return next((int(length) for length in stated if length is not None), None)
 
 
-def _keep_layers(name: str, model: Any, num_layers: int) -> None:
-    config = model.config
+def _reads_by_tensor(checkpoint: Checkpoint, config: PreTrainedConfig) -> bool:
+    """Whether only those tensors are read that the configured model has."""
+    return checkpoint.gguf_file is None and quantisation_of(config) is None
+
+
+def _check_can_be_cut(name: str, config: Any, num_layers: int) -> None:
     if config.model_type not in LLAMA_LIKE:
         raise ModelRefused(f"{name} ({config.model_type}) can't be cut to its first layers")
     if num_layers > config.num_hidden_layers:
         raise ConfigError(f"{name} has {config.num_hidden_layers} layers, not {num_layers}")
-    model.model.layers = model.model.layers[:num_layers]
+
+
+def _cut(config: Any, num_layers: int) -> None:
     if getattr(config, "layer_types", None) is not None:
         config.layer_types = config.layer_types[:num_layers]
     config.num_hidden_layers = num_layers

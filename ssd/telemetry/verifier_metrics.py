@@ -15,6 +15,7 @@ from ssd.core.messages import Close, Commit, Finished, Open
 from ssd.core.mode import Mode
 from ssd.core.rounds import Lookup, RoundRecord, WhyPlain
 from ssd.telemetry.buckets import FORWARD_SECONDS
+from ssd.telemetry.drafter_parts import DrafterPartCounters
 from ssd.telemetry.recent_work import Forward, RecentWork
 from ssd.telemetry.worker_metrics import WorkerFacts, worker_gauges
 
@@ -146,6 +147,7 @@ class VerifierMetrics:
             "reason",
         )
         self._fallbacks = {each: fallbacks.labels(each.value) for each in _FALLBACKS}
+        self._drafters = DrafterPartCounters(self.registry)
         self._verify_s = Histogram(
             "ssd_verify_seconds",
             "A verification, from launch until the target's tokens are known.",
@@ -171,6 +173,7 @@ class VerifierMetrics:
                 position.inc()
         elif record.why_plain in self._fallbacks:
             self._fallbacks[record.why_plain].inc()
+        self._drafters.count(record.drafters)
         if record.lookup is not Lookup.LAST:
             self._lookups[record.lookup].inc()
         if session.first_launch_ns is None:

@@ -13,6 +13,7 @@ from opentelemetry.trace import SpanContext
 from ssd.core.ids import SessionId
 from ssd.core.messages import Close, Commit, Finished, Open
 from ssd.core.rounds import GrowthSpan, RoundRecord, WhyPlain, life_of
+from ssd.telemetry.drafter_parts import part_attributes
 from ssd.telemetry.process_trace import ProcessTrace
 from ssd.telemetry.trace_context import RequestTrace, has_spans, parse_traceparent
 from ssd.telemetry.tracing import Attributes, SpanEvent, SpanRecord, Tracing
@@ -174,6 +175,7 @@ def _attributes(session: _Session, each: _Round, offset_ns: int | None) -> Attri
         "ssd.bonus_token_id": each.commit.token_ids[-1],
         "ssd.wait_ms": record.wait_ns / 1e6,
         "ssd.batch_rows": record.num_batch_rows,
+        **part_attributes(record.drafters),
         **clock,
     }
 

@@ -35,6 +35,20 @@ class Lookup(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOOKUP_MISS_LATE: _ClassVar[Lookup]
     LOOKUP_LAST: _ClassVar[Lookup]
 
+class DrafterKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DRAFTER_KIND_UNSPECIFIED: _ClassVar[DrafterKind]
+    DRAFTER_KIND_MODEL: _ClassVar[DrafterKind]
+    DRAFTER_KIND_NGRAM: _ClassVar[DrafterKind]
+    DRAFTER_KIND_SELF: _ClassVar[DrafterKind]
+
+class DrafterState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DRAFTER_STATE_UNSPECIFIED: _ClassVar[DrafterState]
+    DRAFTER_STATE_ACTIVE: _ClassVar[DrafterState]
+    DRAFTER_STATE_PAUSED: _ClassVar[DrafterState]
+    DRAFTER_STATE_PROBED: _ClassVar[DrafterState]
+
 class WhyPlain(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     WHY_PLAIN_UNSPECIFIED: _ClassVar[WhyPlain]
@@ -44,6 +58,7 @@ class WhyPlain(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WHY_PLAIN_TOO_DEAR: _ClassVar[WhyPlain]
     WHY_PLAIN_LAST_TOKEN: _ClassVar[WhyPlain]
     WHY_PLAIN_PROBE: _ClassVar[WhyPlain]
+    WHY_PLAIN_PAUSED: _ClassVar[WhyPlain]
 MODE_UNSPECIFIED: Mode
 MODE_SSD: Mode
 MODE_SD: Mode
@@ -60,6 +75,14 @@ LOOKUP_MISS_ABSENT: Lookup
 LOOKUP_MISS_KEY: Lookup
 LOOKUP_MISS_LATE: Lookup
 LOOKUP_LAST: Lookup
+DRAFTER_KIND_UNSPECIFIED: DrafterKind
+DRAFTER_KIND_MODEL: DrafterKind
+DRAFTER_KIND_NGRAM: DrafterKind
+DRAFTER_KIND_SELF: DrafterKind
+DRAFTER_STATE_UNSPECIFIED: DrafterState
+DRAFTER_STATE_ACTIVE: DrafterState
+DRAFTER_STATE_PAUSED: DrafterState
+DRAFTER_STATE_PROBED: DrafterState
 WHY_PLAIN_UNSPECIFIED: WhyPlain
 WHY_PLAIN_MODE: WhyPlain
 WHY_PLAIN_NO_DRAFTER: WhyPlain
@@ -67,9 +90,10 @@ WHY_PLAIN_NOT_READY: WhyPlain
 WHY_PLAIN_TOO_DEAR: WhyPlain
 WHY_PLAIN_LAST_TOKEN: WhyPlain
 WHY_PLAIN_PROBE: WhyPlain
+WHY_PLAIN_PAUSED: WhyPlain
 
 class Hello(_message.Message):
-    __slots__ = ("protocol_version", "instance_id", "model_name", "fingerprint", "vocabulary_digest", "special_digest", "vocab_size", "context_len", "eos_token_ids", "dtype")
+    __slots__ = ("protocol_version", "instance_id", "model_name", "fingerprint", "vocabulary_digest", "special_digest", "vocab_size", "context_len", "eos_token_ids", "dtype", "drafter")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -80,6 +104,7 @@ class Hello(_message.Message):
     CONTEXT_LEN_FIELD_NUMBER: _ClassVar[int]
     EOS_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     DTYPE_FIELD_NUMBER: _ClassVar[int]
+    DRAFTER_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     instance_id: str
     model_name: str
@@ -90,7 +115,32 @@ class Hello(_message.Message):
     context_len: int
     eos_token_ids: _containers.RepeatedScalarFieldContainer[int]
     dtype: str
-    def __init__(self, protocol_version: _Optional[int] = ..., instance_id: _Optional[str] = ..., model_name: _Optional[str] = ..., fingerprint: _Optional[str] = ..., vocabulary_digest: _Optional[str] = ..., special_digest: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_len: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., dtype: _Optional[str] = ...) -> None: ...
+    drafter: DrafterTraits
+    def __init__(self, protocol_version: _Optional[int] = ..., instance_id: _Optional[str] = ..., model_name: _Optional[str] = ..., fingerprint: _Optional[str] = ..., vocabulary_digest: _Optional[str] = ..., special_digest: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_len: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., dtype: _Optional[str] = ..., drafter: _Optional[_Union[DrafterTraits, _Mapping]] = ...) -> None: ...
+
+class DrafterTraits(_message.Message):
+    __slots__ = ("kind", "gives_logits", "branches", "needs_features", "maps_vocabulary")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    GIVES_LOGITS_FIELD_NUMBER: _ClassVar[int]
+    BRANCHES_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_FEATURES_FIELD_NUMBER: _ClassVar[int]
+    MAPS_VOCABULARY_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    gives_logits: bool
+    branches: bool
+    needs_features: bool
+    maps_vocabulary: bool
+    def __init__(self, kind: _Optional[str] = ..., gives_logits: _Optional[bool] = ..., branches: _Optional[bool] = ..., needs_features: _Optional[bool] = ..., maps_vocabulary: _Optional[bool] = ...) -> None: ...
+
+class Tensor(_message.Message):
+    __slots__ = ("shape", "dtype", "data")
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    dtype: str
+    data: bytes
+    def __init__(self, shape: _Optional[_Iterable[int]] = ..., dtype: _Optional[str] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class Sampling(_message.Message):
     __slots__ = ("temperature", "top_k", "top_p", "min_p", "seed", "repetition_penalty", "presence_penalty", "frequency_penalty", "biased_ids", "biases", "banned_token_ids", "banned_lens", "min_tokens", "end_token_ids", "rule")
@@ -127,12 +177,14 @@ class Sampling(_message.Message):
     def __init__(self, temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., min_p: _Optional[float] = ..., seed: _Optional[int] = ..., repetition_penalty: _Optional[float] = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., biased_ids: _Optional[_Iterable[int]] = ..., biases: _Optional[_Iterable[float]] = ..., banned_token_ids: _Optional[_Iterable[int]] = ..., banned_lens: _Optional[_Iterable[int]] = ..., min_tokens: _Optional[int] = ..., end_token_ids: _Optional[_Iterable[int]] = ..., rule: _Optional[_Union[Rule, str]] = ...) -> None: ...
 
 class SpeculationLimits(_message.Message):
-    __slots__ = ("max_nodes", "max_depth")
+    __slots__ = ("max_nodes", "max_depth", "drafters")
     MAX_NODES_FIELD_NUMBER: _ClassVar[int]
     MAX_DEPTH_FIELD_NUMBER: _ClassVar[int]
+    DRAFTERS_FIELD_NUMBER: _ClassVar[int]
     max_nodes: int
     max_depth: int
-    def __init__(self, max_nodes: _Optional[int] = ..., max_depth: _Optional[int] = ...) -> None: ...
+    drafters: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, max_nodes: _Optional[int] = ..., max_depth: _Optional[int] = ..., drafters: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LogprobsWanted(_message.Message):
     __slots__ = ("output_top", "prompt_top")
@@ -201,7 +253,7 @@ class Close(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class RoundRecord(_message.Message):
-    __slots__ = ("round_id", "base_len", "launch_ns", "end_ns", "wait_ns", "num_proposed", "num_accepted", "num_tested", "num_batch_rows", "lookup", "verified_steps", "tree_depth", "why_plain", "num_cached")
+    __slots__ = ("round_id", "base_len", "launch_ns", "end_ns", "wait_ns", "num_proposed", "num_accepted", "num_tested", "num_batch_rows", "lookup", "verified_steps", "tree_depth", "why_plain", "drafters", "num_proposed_by", "num_accepted_by", "drafter_states", "num_cached")
     ROUND_ID_FIELD_NUMBER: _ClassVar[int]
     BASE_LEN_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_NS_FIELD_NUMBER: _ClassVar[int]
@@ -215,6 +267,10 @@ class RoundRecord(_message.Message):
     VERIFIED_STEPS_FIELD_NUMBER: _ClassVar[int]
     TREE_DEPTH_FIELD_NUMBER: _ClassVar[int]
     WHY_PLAIN_FIELD_NUMBER: _ClassVar[int]
+    DRAFTERS_FIELD_NUMBER: _ClassVar[int]
+    NUM_PROPOSED_BY_FIELD_NUMBER: _ClassVar[int]
+    NUM_ACCEPTED_BY_FIELD_NUMBER: _ClassVar[int]
+    DRAFTER_STATES_FIELD_NUMBER: _ClassVar[int]
     NUM_CACHED_FIELD_NUMBER: _ClassVar[int]
     round_id: int
     base_len: int
@@ -229,8 +285,12 @@ class RoundRecord(_message.Message):
     verified_steps: _containers.RepeatedScalarFieldContainer[int]
     tree_depth: int
     why_plain: WhyPlain
+    drafters: _containers.RepeatedScalarFieldContainer[DrafterKind]
+    num_proposed_by: _containers.RepeatedScalarFieldContainer[int]
+    num_accepted_by: _containers.RepeatedScalarFieldContainer[int]
+    drafter_states: _containers.RepeatedScalarFieldContainer[DrafterState]
     num_cached: int
-    def __init__(self, round_id: _Optional[int] = ..., base_len: _Optional[int] = ..., launch_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., wait_ns: _Optional[int] = ..., num_proposed: _Optional[int] = ..., num_accepted: _Optional[int] = ..., num_tested: _Optional[int] = ..., num_batch_rows: _Optional[int] = ..., lookup: _Optional[_Union[Lookup, str]] = ..., verified_steps: _Optional[_Iterable[int]] = ..., tree_depth: _Optional[int] = ..., why_plain: _Optional[_Union[WhyPlain, str]] = ..., num_cached: _Optional[int] = ...) -> None: ...
+    def __init__(self, round_id: _Optional[int] = ..., base_len: _Optional[int] = ..., launch_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., wait_ns: _Optional[int] = ..., num_proposed: _Optional[int] = ..., num_accepted: _Optional[int] = ..., num_tested: _Optional[int] = ..., num_batch_rows: _Optional[int] = ..., lookup: _Optional[_Union[Lookup, str]] = ..., verified_steps: _Optional[_Iterable[int]] = ..., tree_depth: _Optional[int] = ..., why_plain: _Optional[_Union[WhyPlain, str]] = ..., drafters: _Optional[_Iterable[_Union[DrafterKind, str]]] = ..., num_proposed_by: _Optional[_Iterable[int]] = ..., num_accepted_by: _Optional[_Iterable[int]] = ..., drafter_states: _Optional[_Iterable[_Union[DrafterState, str]]] = ..., num_cached: _Optional[int] = ...) -> None: ...
 
 class GrowthSpans(_message.Message):
     __slots__ = ("steps", "base_lens", "start_ns", "end_ns", "num_rows")
@@ -247,7 +307,7 @@ class GrowthSpans(_message.Message):
     def __init__(self, steps: _Optional[_Iterable[int]] = ..., base_lens: _Optional[_Iterable[int]] = ..., start_ns: _Optional[_Iterable[int]] = ..., end_ns: _Optional[_Iterable[int]] = ..., num_rows: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Commit(_message.Message):
-    __slots__ = ("session_id", "epoch", "base_len", "base_key", "token_ids", "record", "growth", "logprobs", "prompt_logprobs")
+    __slots__ = ("session_id", "epoch", "base_len", "base_key", "token_ids", "record", "growth", "logprobs", "prompt_logprobs", "features")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BASE_LEN_FIELD_NUMBER: _ClassVar[int]
@@ -257,6 +317,7 @@ class Commit(_message.Message):
     GROWTH_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     PROMPT_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     epoch: int
     base_len: int
@@ -266,7 +327,8 @@ class Commit(_message.Message):
     growth: GrowthSpans
     logprobs: Logprobs
     prompt_logprobs: Logprobs
-    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., base_key: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., record: _Optional[_Union[RoundRecord, _Mapping]] = ..., growth: _Optional[_Union[GrowthSpans, _Mapping]] = ..., logprobs: _Optional[_Union[Logprobs, _Mapping]] = ..., prompt_logprobs: _Optional[_Union[Logprobs, _Mapping]] = ...) -> None: ...
+    features: Tensor
+    def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., base_key: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., record: _Optional[_Union[RoundRecord, _Mapping]] = ..., growth: _Optional[_Union[GrowthSpans, _Mapping]] = ..., logprobs: _Optional[_Union[Logprobs, _Mapping]] = ..., prompt_logprobs: _Optional[_Union[Logprobs, _Mapping]] = ..., features: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
 
 class Refused(_message.Message):
     __slots__ = ("session_id", "epoch", "kind", "message")

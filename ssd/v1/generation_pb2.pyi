@@ -217,7 +217,7 @@ class Usage(_message.Message):
     def __init__(self, prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., cached_prompt_tokens: _Optional[int] = ...) -> None: ...
 
 class SpeculationFigures(_message.Message):
-    __slots__ = ("num_rounds", "num_proposed", "num_accepted", "num_tested", "acceptance", "tokens_per_round", "hit_rate", "num_hits", "num_missed_absent", "num_missed_key", "num_missed_late", "verifier_busy", "overlap", "useful_overlap", "verify_ms", "wait_ms", "accepted_at_depth", "useful_share", "acceptance_at_depth", "plain_rounds", "num_cached")
+    __slots__ = ("num_rounds", "num_proposed", "num_accepted", "num_tested", "acceptance", "tokens_per_round", "hit_rate", "num_hits", "num_missed_absent", "num_missed_key", "num_missed_late", "verifier_busy", "overlap", "useful_overlap", "verify_ms", "wait_ms", "accepted_at_depth", "useful_share", "acceptance_at_depth", "plain_rounds", "num_cached", "drafters")
     class PlainRoundsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -225,6 +225,13 @@ class SpeculationFigures(_message.Message):
         key: str
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class DraftersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: DrafterFigures
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[DrafterFigures, _Mapping]] = ...) -> None: ...
     NUM_ROUNDS_FIELD_NUMBER: _ClassVar[int]
     NUM_PROPOSED_FIELD_NUMBER: _ClassVar[int]
     NUM_ACCEPTED_FIELD_NUMBER: _ClassVar[int]
@@ -246,6 +253,7 @@ class SpeculationFigures(_message.Message):
     ACCEPTANCE_AT_DEPTH_FIELD_NUMBER: _ClassVar[int]
     PLAIN_ROUNDS_FIELD_NUMBER: _ClassVar[int]
     NUM_CACHED_FIELD_NUMBER: _ClassVar[int]
+    DRAFTERS_FIELD_NUMBER: _ClassVar[int]
     num_rounds: int
     num_proposed: int
     num_accepted: int
@@ -267,7 +275,22 @@ class SpeculationFigures(_message.Message):
     acceptance_at_depth: _containers.RepeatedScalarFieldContainer[float]
     plain_rounds: _containers.ScalarMap[str, int]
     num_cached: int
-    def __init__(self, num_rounds: _Optional[int] = ..., num_proposed: _Optional[int] = ..., num_accepted: _Optional[int] = ..., num_tested: _Optional[int] = ..., acceptance: _Optional[float] = ..., tokens_per_round: _Optional[float] = ..., hit_rate: _Optional[float] = ..., num_hits: _Optional[int] = ..., num_missed_absent: _Optional[int] = ..., num_missed_key: _Optional[int] = ..., num_missed_late: _Optional[int] = ..., verifier_busy: _Optional[float] = ..., overlap: _Optional[float] = ..., useful_overlap: _Optional[float] = ..., verify_ms: _Optional[float] = ..., wait_ms: _Optional[float] = ..., accepted_at_depth: _Optional[_Iterable[int]] = ..., useful_share: _Optional[float] = ..., acceptance_at_depth: _Optional[_Iterable[float]] = ..., plain_rounds: _Optional[_Mapping[str, int]] = ..., num_cached: _Optional[int] = ...) -> None: ...
+    drafters: _containers.MessageMap[str, DrafterFigures]
+    def __init__(self, num_rounds: _Optional[int] = ..., num_proposed: _Optional[int] = ..., num_accepted: _Optional[int] = ..., num_tested: _Optional[int] = ..., acceptance: _Optional[float] = ..., tokens_per_round: _Optional[float] = ..., hit_rate: _Optional[float] = ..., num_hits: _Optional[int] = ..., num_missed_absent: _Optional[int] = ..., num_missed_key: _Optional[int] = ..., num_missed_late: _Optional[int] = ..., verifier_busy: _Optional[float] = ..., overlap: _Optional[float] = ..., useful_overlap: _Optional[float] = ..., verify_ms: _Optional[float] = ..., wait_ms: _Optional[float] = ..., accepted_at_depth: _Optional[_Iterable[int]] = ..., useful_share: _Optional[float] = ..., acceptance_at_depth: _Optional[_Iterable[float]] = ..., plain_rounds: _Optional[_Mapping[str, int]] = ..., num_cached: _Optional[int] = ..., drafters: _Optional[_Mapping[str, DrafterFigures]] = ...) -> None: ...
+
+class DrafterFigures(_message.Message):
+    __slots__ = ("num_proposed", "num_accepted", "num_paused_rounds", "num_probes", "why")
+    NUM_PROPOSED_FIELD_NUMBER: _ClassVar[int]
+    NUM_ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    NUM_PAUSED_ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    NUM_PROBES_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    num_proposed: int
+    num_accepted: int
+    num_paused_rounds: int
+    num_probes: int
+    why: str
+    def __init__(self, num_proposed: _Optional[int] = ..., num_accepted: _Optional[int] = ..., num_paused_rounds: _Optional[int] = ..., num_probes: _Optional[int] = ..., why: _Optional[str] = ...) -> None: ...
 
 class CancelRequest(_message.Message):
     __slots__ = ("request_id",)

@@ -27,6 +27,8 @@ from ssd.core.messages import (
 from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord, WhyPlain
 from ssd.v1 import common_pb2, drafter_pb2, verifier_pb2
+from ssd.wire.drafter_codec import decode_parts, encode_parts
+from ssd.wire.feature_codec import decode_features, encode_features
 from ssd.wire.law_codec import decode_laws, encode_laws
 from ssd.wire.logprob_codec import (
     decode_limits,
@@ -61,6 +63,7 @@ WHYS_PLAIN = {
     WhyPlain.TOO_DEAR: common_pb2.WHY_PLAIN_TOO_DEAR,
     WhyPlain.LAST_TOKEN: common_pb2.WHY_PLAIN_LAST_TOKEN,
     WhyPlain.PROBE: common_pb2.WHY_PLAIN_PROBE,
+    WhyPlain.PAUSED: common_pb2.WHY_PLAIN_PAUSED,
 }
 _WHYS_PLAIN_BACK: dict[int, WhyPlain] = {number: why for why, number in WHYS_PLAIN.items()}
 _MODES_BACK: dict[int, Mode] = {number: mode for mode, number in MODES.items()}
@@ -159,11 +162,13 @@ def encode_commit(message: Commit) -> common_pb2.Commit:
         encoded.logprobs.CopyFrom(encode_logprobs(message.logprobs))
     if message.prompt_logprobs:
         encoded.prompt_logprobs.CopyFrom(encode_logprobs(message.prompt_logprobs))
+    if message.features is not None:
+        encoded.features.CopyFrom(encode_features(message.features))
     return encoded
 
 
 def decode_commit(message: common_pb2.Commit) -> Commit:
-    """Raises ProtocolError when columns differ in length."""
+    """Raises ProtocolError when columns differ in length, or features are no tensor."""
     return Commit(
         session_id=SessionId(message.session_id),
         epoch=Epoch(message.epoch),
@@ -174,11 +179,12 @@ def decode_commit(message: common_pb2.Commit) -> Commit:
         growth=decode_spans(message.growth),
         logprobs=decode_logprobs(message.logprobs),
         prompt_logprobs=decode_logprobs(message.prompt_logprobs),
+        features=decode_features(message.features) if message.HasField("features") else None,
     )
 
 
 def encode_round(record: RoundRecord) -> common_pb2.RoundRecord:
-    return common_pb2.RoundRecord(
+    encoded = common_pb2.RoundRecord(
         round_id=record.round_id,
         base_len=record.base_len,
         launch_ns=record.launch_ns,
@@ -194,10 +200,12 @@ def encode_round(record: RoundRecord) -> common_pb2.RoundRecord:
         tree_depth=record.tree_depth,
         num_cached=record.num_cached,
     )
+    encode_parts(encoded, record.drafters)
+    return encoded
 
 
 def decode_round(message: common_pb2.RoundRecord) -> RoundRecord:
-    """Raises ProtocolError for a lookup this version does not know."""
+    """Raises ProtocolError for an unknown lookup, or columns that differ in length."""
     if message.lookup not in _LOOKUPS_BACK:
         raise ProtocolError(f"unknown lookup {message.lookup}")
     return RoundRecord(
@@ -215,6 +223,7 @@ def decode_round(message: common_pb2.RoundRecord) -> RoundRecord:
         why_plain=_WHYS_PLAIN_BACK.get(message.why_plain),
         tree_depth=message.tree_depth,
         num_cached=message.num_cached,
+        drafters=decode_parts(message),
     )
 
 

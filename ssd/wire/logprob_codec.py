@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ssd.core.drafter_kind import kinds_of
 from ssd.core.errors import InvalidRequest, ProtocolError
 from ssd.core.logprobs import LogprobsWanted, TokenLogprobs
 from ssd.core.speculation_limits import SpeculationLimits
@@ -49,12 +50,18 @@ def decode_wanted(message: common_pb2.LogprobsWanted) -> LogprobsWanted:
 
 
 def encode_limits(limits: SpeculationLimits) -> common_pb2.SpeculationLimits:
-    return common_pb2.SpeculationLimits(max_nodes=limits.max_nodes, max_depth=limits.max_depth)
+    return common_pb2.SpeculationLimits(
+        max_nodes=limits.max_nodes,
+        max_depth=limits.max_depth,
+        drafters=sorted(limits.drafters or ()),
+    )
 
 
 def decode_limits(message: common_pb2.SpeculationLimits) -> SpeculationLimits:
-    """Raises InvalidRequest for a bound of 0."""
+    """Raises InvalidRequest for a bound of 0, or a drafter that there is not."""
+    kinds = kinds_of(message.drafters, field="speculation.drafters")
     return SpeculationLimits(
         max_nodes=message.max_nodes if message.HasField("max_nodes") else None,
         max_depth=message.max_depth if message.HasField("max_depth") else None,
+        drafters=kinds or None,
     )

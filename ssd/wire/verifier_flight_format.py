@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ssd.core.drafter_kind import DrafterKind
 from ssd.core.expansion import Expansion
 from ssd.core.flight_recorder import Segment
 from ssd.core.ids import PrefixKey
@@ -87,9 +88,17 @@ def read_opening(content: bytes) -> Open:
 
 def _write_expansion(expansion: Expansion, ids: IdWriter) -> list[Any]:
     key, token_ids = ids.key(expansion.key), ids.ids(expansion.token_ids)
-    return [key, expansion.position, token_ids, list(expansion.estimates), expansion.step]
+    estimates, source = list(expansion.estimates), expansion.source.value
+    return [key, expansion.position, token_ids, estimates, expansion.step, source]
 
 
 def _read_expansion(values: list[Any]) -> Expansion:
-    key, position, token_ids, estimates, step = values
-    return Expansion(PrefixKey(key), position, read_ids(token_ids), tuple(estimates), step)
+    key, position, token_ids, estimates, step, *source = values
+    return Expansion(
+        PrefixKey(key),
+        position,
+        read_ids(token_ids),
+        tuple(estimates),
+        step,
+        source=DrafterKind(source[0]) if source else DrafterKind.MODEL,  # of older files
+    )

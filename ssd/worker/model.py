@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from ssd.config import SsdConfig, resolve_draft, resolve_model
+from ssd.config import SsdConfig, draft_of, resolve_model
 from ssd.core.errors import ConfigError
 from ssd.engine.loading import LoadedModel, LoadOptions, RunnerChoice, load_model
 from ssd.tokenizer.chat_format import ChatFormat
@@ -26,7 +26,7 @@ def load_draft(config: SsdConfig) -> LoadedModel:
         ConfigError: the configuration names no draft, or it cannot be served.
     """
     models = config.models
-    name = resolve_draft(models)
+    name = draft_of(config)
     if name is None:
         raise ConfigError(f"no draft is configured for {models.target}: name one in models.draft")
     return _load(config, name, models.draft_dtype, models.draft_layers)

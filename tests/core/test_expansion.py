@@ -4,7 +4,8 @@ import itertools
 
 import pytest
 
-from ssd.core.expansion import MAX_EXPANSIONS, Expansion, ExpansionMap
+from ssd.core.expansion import Expansion
+from ssd.core.expansion_map import MAX_EXPANSIONS, ExpansionMap
 from ssd.core.ids import PrefixKey
 
 

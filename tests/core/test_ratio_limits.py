@@ -10,7 +10,8 @@ from ssd.core.drafter import Drafter
 from ssd.core.drafter_limits import DrafterLimits
 from ssd.core.drafter_outputs import Output, ToVerifier
 from ssd.core.edge_rates import EdgeRates
-from ssd.core.expansion import Expansion, ExpansionMap, SampledCandidates
+from ssd.core.expansion import Expansion, SampledCandidates
+from ssd.core.expansion_map import ExpansionMap
 from ssd.core.fan_out import structural_estimates
 from ssd.core.growth import GrowthLimits, chain_limits
 from ssd.core.ids import Epoch, SessionId
@@ -21,6 +22,7 @@ from ssd.core.price import CostModel
 from ssd.core.read_off import Soil, read_off
 from ssd.core.rule import Rule
 from ssd.core.sampling_params import SamplingParams
+from ssd.core.source_rates import SourceRates
 from ssd.core.sparse_law import SparseLaw
 from ssd.core.verifier import Verifier
 from ssd.core.verifier_limits import VerifierLimits
@@ -115,7 +117,7 @@ def test_growth_by_reach_is_the_geometric_fan_out() -> None:
 def test_keys_are_never_proposed() -> None:
     known = ExpansionMap(keep_first=True)
     known.merge(SAMPLED)
-    soil = Soil(TEXT[-1], key_of(TEXT), known, EdgeRates(), max_nodes=8, max_depth=8)
+    soil = Soil(TEXT[-1], key_of(TEXT), known, SourceRates().weights, max_nodes=8, max_depth=8)
     (planned,) = read_off([soil], max_nodes=8, is_worth=lambda reach: True)
     assert planned.tree.token_ids == (TEXT[-1], 8)
 
@@ -123,7 +125,7 @@ def test_keys_are_never_proposed() -> None:
 def test_equal_siblings_are_taken_in_draw_order_and_not_by_id() -> None:
     known = ExpansionMap(keep_first=True)
     known.merge(replace(SAMPLED, num_proposals=2, estimates=(0.3, 0.3, 0.1)))
-    soil = Soil(TEXT[-1], key_of(TEXT), known, EdgeRates(), max_nodes=1, max_depth=8)
+    soil = Soil(TEXT[-1], key_of(TEXT), known, SourceRates().weights, max_nodes=1, max_depth=8)
     (planned,) = read_off([soil], max_nodes=8, is_worth=lambda reach: True)
     assert planned.tree.token_ids == (TEXT[-1], 8)
 
@@ -174,7 +176,7 @@ def test_one_drafter_serves_a_session_and_its_heir_gets_the_text() -> None:
     assert isinstance(moved, ToDrafter)
     assert moved == ToDrafter(OPENING, moved.drafter_id)
     assert moved.drafter_id in {heir, "d3"}
-    assert core.sessions[SESSION].drafters == {moved.drafter_id}
+    assert set(core.sessions[SESSION].drafters) == {moved.drafter_id}
     core.drafter_refused(Refused(SESSION, Epoch(1), "NoCapacity", "full"), drafter_id=heir)
     core.drafter_lost("d3")
     core.drafter_lost(heir)
@@ -184,7 +186,7 @@ def test_one_drafter_serves_a_session_and_its_heir_gets_the_text() -> None:
 
 def test_a_coupled_session_goes_to_every_drafter() -> None:
     core = opened("d1", "d2", params=SamplingParams())
-    assert core.sessions[SESSION].drafters == {"d1", "d2"}
+    assert set(core.sessions[SESSION].drafters) == {"d1", "d2"}
 
 
 def test_rules_keep_separate_counts() -> None:

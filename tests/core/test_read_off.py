@@ -6,9 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from ssd.core.edge_rates import EdgeRates
-from ssd.core.expansion import Expansion, ExpansionMap
+from ssd.core.expansion import Expansion
+from ssd.core.expansion_map import ExpansionMap
 from ssd.core.keys import extend_key, key_of
 from ssd.core.read_off import PlannedTree, Soil, read_off
+from ssd.core.source_rates import SourceRates
 
 TEXT = (3, 1, 4)
 Children = dict[int, float]
@@ -22,7 +24,7 @@ def _soil(
     for step, (path, children) in enumerate(grown.items(), start=1):
         key, position = key_of(TEXT + path), len(TEXT + path)
         expansions.merge(Expansion(key, position, tuple(children), tuple(children.values()), step))
-    return Soil(TEXT[-1], key_of(TEXT), expansions, EdgeRates(), max_nodes, max_depth)
+    return Soil(TEXT[-1], key_of(TEXT), expansions, SourceRates().weights, max_nodes, max_depth)
 
 
 def _always(reach: float) -> bool:

@@ -1,6 +1,7 @@
 """KV on the verifier: admission, growth, prefixes, and who gives way when there is too little."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ LONG = replace(LIMITS, context_len=2000, kv_slots=2400, kv_block=16)
 PROMPT = tuple(index % 11 for index in range(40))
 
 
-def _bench(**limits: int) -> Bench:
+def _bench(**limits: Any) -> Bench:
     return Bench(replace(LONG, **limits), cost=FREE_ROWS)
 
 

@@ -5,6 +5,7 @@ and each growth step takes some of it.
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ import torch
 from torch import Tensor
 
 from drafter_service.machine import DrafterMachine
+from drafter_service.ngram_machine import NgramMachine
 from ssd.core.drafter import Drafter
+from ssd.core.drafter_kind import DrafterKind
 from ssd.core.drafter_limits import DrafterLimits
 from ssd.core.drafter_outputs import Output as DrafterOutput
 from ssd.core.drafter_outputs import ToVerifier
@@ -23,6 +26,8 @@ from ssd.core.growth import GrowthLimits, chain_limits
 from ssd.core.ids import Epoch, SessionId
 from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused
 from ssd.core.mode import Mode
+from ssd.core.ngram_drafter import NgramDrafter
+from ssd.core.ngram_limits import NgramLimits
 from ssd.core.price import CostModel
 from ssd.core.rows import Runner
 from ssd.core.sampling_params import SamplingParams
@@ -70,8 +75,20 @@ CALM = Weather()
 TREE = Shape()
 
 
+@dataclass(frozen=True, slots=True)
+class Ngrams:
+    """N-gram drafts beside those of a model: made by the verifier, by a process, or by both."""
+
+    limits: NgramLimits
+    within: bool = True
+    beside: bool = False
+
+
+NO_NGRAMS = Ngrams(NgramLimits(), within=False)
+
+
 class Pair:
-    """One verifier with at most one drafter, driven until every text is finished."""
+    """One verifier with at most one drafter of a kind, driven until every text is finished."""
 
     def __init__(
         self,
@@ -82,23 +99,32 @@ class Pair:
         shape: Shape = TREE,
         weather: Weather = CALM,
         seed: int = 0,
+        ngrams: Ngrams = NO_NGRAMS,
     ) -> None:
+        self.num_of: Counter[DrafterKind] = Counter()  # accepted nodes that each kind named
         self.texts: dict[SessionId, list[int]] = {}
         self.num_accepted = self.num_hits = self.num_misses = self.num_proposed = 0
         self._vocab_size, self._shape, self._weather = vocab_size, shape, weather
         self._rng = random.Random(seed)
         self._now = 0.0
         self._num_open = 0
-        self._to_verifier: list[Grow | Need | Refused] = []
-        self._to_drafter: list[ToDrafterMessage] = []
-        self._verifier = VerifierMachine(Verifier(self._verifier_limits(), _free_rows()), target)
+        self._to_verifier: list[tuple[str, Grow | Need | Refused]] = []
+        self._to_drafter: list[tuple[str, ToDrafterMessage]] = []
+        limits = self._verifier_limits(ngrams.limits if ngrams.within else None)
+        self._verifier = VerifierMachine(Verifier(limits, _free_rows()), target)
         self._verifier.now = lambda: self._now  # type: ignore[method-assign]
-        self._drafter = None
+        self._drafters: dict[str, DrafterMachine | NgramMachine] = {}
         if draft is not None:
             core = Drafter(self._drafter_limits())
             policy = DraftPolicy(num_proposals=shape.siblings)
-            self._drafter = DrafterMachine(core, draft, vocab_size=vocab_size, policy=policy)
-            self._take_verifier(self._verifier.core.drafter_attached(DRAFTER))
+            machine = DrafterMachine(core, draft, vocab_size=vocab_size, policy=policy)
+            self._attach(DrafterKind.MODEL, machine)
+        if ngrams.beside:
+            self._attach(DrafterKind.NGRAM, NgramMachine(NgramDrafter(ngrams.limits)))
+
+    def _attach(self, kind: DrafterKind, machine: DrafterMachine | NgramMachine) -> None:
+        self._drafters[kind] = machine
+        self._take_verifier(self._verifier.core.drafter_attached(kind, kind))
 
     def run(self, openings: Sequence[Open], *, num_rounds: int | None = None) -> None:
         """Decode all of them together; the verifier is lost after `num_rounds`, if given."""
@@ -118,31 +144,31 @@ class Pair:
     # ── the two ends ──────────────────────────────────────────────────────────────────────────
 
     def _draft(self) -> None:
-        if self._drafter is None:
-            return
         self._deliver_to_drafter()
-        for _ in range(self._weather.steps_per_round):
-            if not self._drafter.run():
-                return
-            self._now += 0.001
-            self._deliver_to_drafter()
-            self._take_drafter(self._drafter.settle())
-            self._drafter.core.check()
+        for name, drafter in self._drafters.items():
+            for _ in range(self._weather.steps_per_round):
+                if not drafter.run():
+                    break
+                self._now += 0.001
+                self._deliver_to_drafter()
+                self._take_drafter(name, drafter.settle())
+                drafter.core.check()
 
     def _take_verifier(self, outputs: list[VerifierOutput]) -> None:
         self._verifier.release(outputs)
         for output in outputs:
             if isinstance(output, ToDrafter):
-                self._to_drafter += [output.message] * self._copies()
+                for name in self._drafters:
+                    if output.drafter_id in (None, name):
+                        self._to_drafter += [(name, output.message)] * self._copies()
             elif isinstance(output, ToCoordinator):
                 self._book(output.message)
 
-    def _take_drafter(self, outputs: list[DrafterOutput]) -> None:
-        assert self._drafter is not None
-        self._drafter.release(outputs)
+    def _take_drafter(self, name: str, outputs: list[DrafterOutput]) -> None:
+        self._drafters[name].release(outputs)
         for output in outputs:
             if isinstance(output, ToVerifier):
-                self._to_verifier += [output.message] * self._copies()
+                self._to_verifier += [(name, output.message)] * self._copies()
 
     def _book(self, message: Commit | Finished | Refused) -> None:
         assert not isinstance(message, Refused), message
@@ -155,6 +181,8 @@ class Pair:
         self.num_accepted += message.record.num_accepted
         self.num_hits += message.record.lookup == "hit"
         self.num_misses += message.record.lookup in ("key", "late")
+        for part in message.record.drafters:
+            self.num_of[part.kind] += part.num_accepted
 
     # ── the network ───────────────────────────────────────────────────────────────────────────
 
@@ -164,36 +192,36 @@ class Pair:
         return 2 if self._rng.random() < self._weather.doubled else 1
 
     def _deliver_to_drafter(self) -> None:
-        assert self._drafter is not None
         messages, self._to_drafter = self._to_drafter, []
-        for message in messages:
+        for name, message in messages:
+            drafter = self._drafters[name]
             match message:
                 case Open():
-                    self._take_drafter(self._drafter.open(message, peer=PEER))
+                    self._take_drafter(name, drafter.open(message, peer=PEER))
                 case Commit():
-                    self._take_drafter(self._drafter.commit(message, peer=PEER))
+                    self._take_drafter(name, drafter.commit(message, peer=PEER))
                 case Close():
-                    self._take_drafter(self._drafter.core.close(message, peer=PEER))
+                    self._take_drafter(name, [*drafter.core.close(message, peer=PEER)])
                 case Rates():
-                    self._take_drafter(self._drafter.core.rates_updated(message))
+                    self._take_drafter(name, [*drafter.core.rates_updated(message)])
 
     def _deliver_to_verifier(self) -> None:
         messages, self._to_verifier = self._to_verifier, []
-        for message in messages:
+        core = self._verifier.core
+        for name, message in messages:
             if self._rng.random() < self._weather.late:
-                self._to_verifier.append(message)
+                self._to_verifier.append((name, message))
             elif isinstance(message, Grow):
-                self._take_verifier(self._verifier.core.grow(message, now=self._now))
+                kind = DrafterKind(name)
+                self._take_verifier(core.grow(message, now=self._now, kind=kind))
             elif isinstance(message, Need):
-                self._take_verifier(self._verifier.core.need(message, drafter_id=DRAFTER))
+                self._take_verifier(core.need(message, drafter_id=name))
             else:
-                self._take_verifier(
-                    self._verifier.core.drafter_refused(message, drafter_id=DRAFTER)
-                )
+                self._take_verifier(core.drafter_refused(message, drafter_id=name))
 
     # ── making it ─────────────────────────────────────────────────────────────────────────────
 
-    def _verifier_limits(self) -> VerifierLimits:
+    def _verifier_limits(self, ngram: NgramLimits | None) -> VerifierLimits:
         return VerifierLimits(
             vocab_size=self._vocab_size,
             context_len=CONTEXT_LEN,
@@ -202,6 +230,7 @@ class Pair:
             max_rows=2**20,
             sd_depth=self._shape.sd_depth,
             sd_patience_s=0.05,
+            ngram=ngram,
         )
 
     def _drafter_limits(self) -> DrafterLimits:

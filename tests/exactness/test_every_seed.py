@@ -6,21 +6,33 @@ text equals plain decoding with the same seed, token for token.
 
 import copy
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import pytest
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
+from ssd.core.drafter_kind import DrafterKind
 from ssd.core.ids import Epoch
 from ssd.core.messages import Open
 from ssd.core.mode import Mode
+from ssd.core.ngram_limits import NgramForm, NgramLimits
 from ssd.core.rows import Runner
 from ssd.core.sampling_params import SamplingParams
 from ssd.engine.kv_store import KvStore
 from ssd.engine.lean_runner import LeanRunner
 from tests.exactness.dense_runner import noisy_copy, tiny_llama
-from tests.exactness.in_process import Pair, Shape, Weather, openings, shared_noise, texts_of
+from tests.exactness.in_process import (
+    NO_NGRAMS,
+    Ngrams,
+    Pair,
+    Shape,
+    Weather,
+    openings,
+    shared_noise,
+    texts_of,
+)
 
 VOCAB_SIZE = 24
 NUM_TOKENS = 12
@@ -30,9 +42,19 @@ BATCH = 60
 TARGET = tiny_llama(vocab_size=VOCAB_SIZE, seed=0)
 DRAFTS = {
     "noisy": noisy_copy(TARGET, noise=0.1, seed=1),
+    "self": TARGET,
     "stranger": tiny_llama(vocab_size=VOCAB_SIZE, seed=2),
     "none": None,
 }
+# Texts of twelve tokens out of 24 repeat few runs of two: one token must do.
+NGRAMS = [
+    NO_NGRAMS,
+    *(
+        Ngrams(NgramLimits(form, size_n=2, shortest=1, num_candidates=2, max_nodes=6), *place)
+        for form in NgramForm
+        for place in ((True, False), (False, True), (True, True))
+    ),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -74,7 +96,7 @@ def plain() -> list[tuple[int, ...]]:
 
 def random_pair(rng: random.Random) -> tuple[Pair, Mode]:
     """A tree, a network and a drafter, all by seed."""
-    name = rng.choice(("noisy", "noisy", "noisy", "stranger", "none"))
+    name = rng.choice(("noisy", "noisy", "self", "stranger", "none"))
     draft = DRAFTS[name]
     shape = Shape(
         max_nodes=rng.choice((1, 3, 8)),
@@ -96,6 +118,7 @@ def random_pair(rng: random.Random) -> tuple[Pair, Mode]:
         shape=shape,
         weather=weather,
         seed=rng.randrange(2**32),
+        ngrams=rng.choice(NGRAMS),
     )
     return pair, rng.choice((Mode.SSD, Mode.SSD, Mode.SSD, Mode.SD))
 
@@ -106,6 +129,7 @@ def test_every_seed_gives_its_plain_text_whatever_was_drafted(
 ) -> None:
     rng = random.Random(99)
     num_accepted = num_hits = num_misses = 0
+    num_of: Counter[DrafterKind] = Counter()
     for start in range(0, NUM_SEEDS, BATCH):
         pair, mode = random_pair(rng)
         seeds = range(start, min(start + BATCH, NUM_SEEDS))
@@ -113,9 +137,11 @@ def test_every_seed_gives_its_plain_text_whatever_was_drafted(
         num_accepted += pair.num_accepted
         num_hits += pair.num_hits
         num_misses += pair.num_misses
+        num_of += pair.num_of
     assert num_accepted > NUM_SEEDS
     assert num_hits > NUM_SEEDS / 10
     assert num_misses > NUM_SEEDS / 10
+    assert all(num_of[kind] > NUM_SEEDS / 10 for kind in (DrafterKind.MODEL, DrafterKind.NGRAM))
 
 
 @pytest.mark.timeout(600)

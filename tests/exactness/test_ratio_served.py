@@ -17,14 +17,17 @@ import torch
 from drafter_service import machine as drafter_machine
 from ssd.core import draft_step
 from ssd.core import drafter as drafter_core
+from ssd.core.drafter_kind import DrafterKind
 from ssd.core.drafter_outputs import Output as DrafterOutput
 from ssd.core.drafter_outputs import ToVerifier
 from ssd.core.expansion import SampledCandidates
 from ssd.core.ids import Epoch
 from ssd.core.messages import Grow, Open
 from ssd.core.mode import Mode
+from ssd.core.ngram_limits import NgramForm, NgramLimits
 from ssd.core.rule import Rule
 from ssd.core.sampling_params import SamplingParams
+from ssd.core.speculation_limits import SpeculationLimits
 from ssd.core.tree import TokenTree
 from ssd.sampling import ratio_rule
 from ssd.sampling.coins import SeededCoins
@@ -33,7 +36,16 @@ from ssd.sampling.ratio import tokens_along
 from ssd.sampling.ratio_rule import RatioNumbers
 from tests.exactness.chi_square import ALPHA, p_value
 from tests.exactness.dense_runner import TableLogits
-from tests.exactness.in_process import CALM, Pair, Shape, Weather, openings, texts_of
+from tests.exactness.in_process import (
+    CALM,
+    NO_NGRAMS,
+    Ngrams,
+    Pair,
+    Shape,
+    Weather,
+    openings,
+    texts_of,
+)
 from tests.exactness.test_law_under_drafts import (
     LAW,
     LOGITS,
@@ -49,6 +61,7 @@ NUM_SOAK = 200_000
 
 CHAIN = Shape(max_depth=3)
 TREE = Shape(max_depth=2, siblings=2)
+REPEATS = NgramLimits(NgramForm.MAP_K4V, size_n=1, shortest=1, num_candidates=2, max_nodes=6)
 
 
 OPPOSITE = -LOGITS
@@ -69,6 +82,7 @@ class Scenario:
     draft: torch.Tensor = OPPOSITE
     num_requests: int = 600
     num_tokens: int = NUM_TOKENS
+    ngrams: Ngrams | None = None
 
 
 # Every token has an expansion: the one that ends a walk was drafted further.
@@ -84,6 +98,8 @@ SCENARIOS = {
     "lost and doubled": Scenario(shape=TREE, weather=Weather(lost=0.3, doubled=0.3)),
     "absent": Scenario(weather=None),
     "failover": Scenario(shape=TREE, fails_after=2),
+    "n-grams": Scenario(weather=None, ngrams=Ngrams(REPEATS)),
+    "n-grams beside": Scenario(weather=None, ngrams=Ngrams(REPEATS, within=False, beside=True)),
 }
 SINGLE = Scenario(shape=AHEAD, draft=OTHER, num_requests=150, num_tokens=24)
 MANY = replace(SINGLE, num_requests=300)
@@ -102,6 +118,7 @@ class RatioPair(Pair):
             shape=scenario.shape,
             weather=scenario.weather or Weather(),
             seed=seed,
+            ngrams=scenario.ngrams or NO_NGRAMS,
         )
 
 
@@ -123,6 +140,9 @@ def served(
                 temperature=scenario.temperature, seed=seed, rule=Rule.RATIO
             ),
         )
+        if scenario.ngrams is not None:
+            alone = SpeculationLimits(drafters=frozenset({DrafterKind.NGRAM}))
+            asked = [replace(each, speculation=alone) for each in asked]
         pair = kind.of(scenario, start)
         pair.run(asked, num_rounds=scenario.fails_after)
         pairs.append(pair)
@@ -346,14 +366,14 @@ def test_a_mutant_of_the_service_fails(
 class SlowForSome(RatioPair):
     """A fake drafter whose delay depends on what it drew: odd tokens come a round too late."""
 
-    def _take_drafter(self, outputs: list[DrafterOutput]) -> None:
+    def _take_drafter(self, name: str, outputs: list[DrafterOutput]) -> None:
         for output in outputs:
             if isinstance(output, ToVerifier) and isinstance(output.message, Grow):
                 kept = [each for each in output.message.expansions if each.token_ids[0] % 2 == 0]
                 grow = replace(output.message, expansions=tuple(kept))
-                super()._take_drafter([ToVerifier(output.peer, grow)])
+                super()._take_drafter(name, [ToVerifier(output.peer, grow)])
             else:
-                super()._take_drafter([output])
+                super()._take_drafter(name, [output])
 
 
 def test_a_drafter_whose_delay_depends_on_what_it_drew_fails() -> None:

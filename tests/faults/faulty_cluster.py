@@ -91,7 +91,7 @@ def check_every_event(service: Service) -> None:
     hand_over = engine._hand_over
 
     def checked_hand_over(outputs: list[Any]) -> None:
-        if machine._done is None:
+        if getattr(machine, "_done", None) is None:
             machine.core.check()
         hand_over(outputs)
 

@@ -6,6 +6,7 @@ invariants hold after every step and all KV is free at the end.
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -18,7 +19,7 @@ from tests.faults.schedules import FATES, SCRIPT, Request, Schedule, plain_text,
 from tests.models.table_runner import agreeing, load_table, short_sighted
 from tests.services.cluster import Reply, read
 
-NUM_SCHEDULES = 300
+NUM_SCHEDULES = {"model": 180, "ngram": 60, "model beside ngram": 60}
 NUM_SOAKED = 3000
 _LIMIT_S = 30.0
 TIMEOUTS = {
@@ -30,16 +31,27 @@ TIMEOUTS = {
 }
 
 
+SECTIONS: dict[str, dict[str, Any]] = {
+    "model": {},
+    "ngram": {"speculation": {"drafters": ["ngram"]}},
+    "model beside ngram": {"speculation": {"drafters": ["model", "ngram"]}},
+}
+"""Who drafts; n-grams alone do so in a process, which messages reach."""
+NGRAM = {"size_n": 3, "shortest": 1}
+
+
 class Stage:
     """A cluster that lives through all schedules of a test, and the loop that it lives on."""
 
-    def __init__(self, runner: asyncio.Runner) -> None:
+    def __init__(self, runner: asyncio.Runner, drafters: str) -> None:
         self._runner = runner
+        self.drafters = drafters
         self.cluster = runner.run(_empty())
         self.struck: Counter[tuple[str, Fate]] = Counter()
+        self.num_accepted: Counter[str] = Counter()  # nodes, by the kind of drafter
 
     def start(self) -> None:
-        self._runner.run(_start(self.cluster))
+        self._runner.run(_start(self.cluster, self.drafters))
 
     def play(self, schedule: Schedule) -> None:
         self._runner.run(self._play(schedule))
@@ -62,6 +74,8 @@ class Stage:
         for request, reply in zip(schedule.requests, replies, strict=True):
             assert reply.token_ids == plain_text(request)
             assert reply.num_tokens == len(reply.token_ids)
+            for kind, figures in reply.complete.figures.drafters.items():
+                self.num_accepted[kind] += figures.num_accepted
 
 
 async def _ask(cluster: FaultyCluster, request: Request) -> Reply:
@@ -79,17 +93,24 @@ async def _empty() -> FaultyCluster:
     return FaultyCluster()
 
 
-async def _start(cluster: FaultyCluster) -> None:
-    await cluster.coordinate(timeouts=TIMEOUTS)
+async def _start(cluster: FaultyCluster, drafters: str) -> None:
+    place = "process" if drafters == "ngram" else "verifier"
+    sections = SECTIONS[drafters] | {"ngram": NGRAM | {"place": place}}
+    await cluster.coordinate(timeouts=TIMEOUTS, **sections)
     target = load_table(agreeing(SCRIPT), name="target")
-    await cluster.pair(target, load_table(short_sighted(SCRIPT), name="draft"))
+    await cluster.verify(target)
+    if drafters == "ngram":
+        await cluster.draft_ngrams(target)
+    else:
+        await cluster.draft(load_table(short_sighted(SCRIPT), name="draft"))
 
 
-@pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+@pytest.fixture(params=NUM_SCHEDULES)
+def stage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     with asyncio.Runner() as runner:
-        made = Stage(runner)
-        for module in ("verifier_service.service", "drafter_service.service"):
+        made = Stage(runner, request.param)
+        services = ("verifier_service.service", "drafter_service.service")
+        for module in (*services, "drafter_service.ngram_service"):
             monkeypatch.setattr(f"{module}.exit_when_engine_dies", made.cluster.engine_died)
         try:
             made.start()
@@ -119,9 +140,12 @@ def _play_many(stage: Stage, count: int, *, is_repeatable: bool) -> None:
 
 @pytest.mark.timeout(300)
 def test_random_message_faults_change_no_text(stage: Stage) -> None:
-    _play_many(stage, NUM_SCHEDULES, is_repeatable=True)
-    expected = {(edge, fate) for edge, fates in FATES.items() for fate in fates}
-    assert stage.struck.keys() == expected, f"never struck: {expected - stage.struck.keys()}"
+    _play_many(stage, NUM_SCHEDULES[stage.drafters], is_repeatable=True)
+    if stage.drafters == "model":
+        expected = {(edge, fate) for edge, fates in FATES.items() for fate in fates}
+        assert stage.struck.keys() == expected, f"never struck: {expected - stage.struck.keys()}"
+    for kind in stage.drafters.split(" beside "):
+        assert stage.num_accepted[kind] > 0, f"{kind} drafted nothing that came true"
 
 
 @pytest.mark.soak

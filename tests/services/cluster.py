@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import grpc
@@ -11,9 +11,11 @@ import grpc.aio
 import pytest
 
 from coordinator.service import run_coordinator
+from drafter_service.ngram_service import NgramService
 from drafter_service.service import DrafterService
 from ssd.config import SsdConfig
 from ssd.core.drafter import Drafter
+from ssd.core.drafter_kind import TRAITS, DrafterKind
 from ssd.core.verifier import Verifier
 from ssd.engine.loading import LoadedModel
 from ssd.v1 import (
@@ -39,7 +41,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 Answer = TypeVar("Answer")
-Service = VerifierService | DrafterService
+Service = VerifierService | DrafterService | NgramService
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +169,30 @@ class Cluster:
         return hosted
 
     async def draft(
-        self, draft: LoadedModel, *, name: str = "drafter-0", is_used: bool = True
+        self,
+        draft: LoadedModel,
+        *,
+        name: str = "drafter-0",
+        is_used: bool = True,
+        kind: DrafterKind = DrafterKind.MODEL,
     ) -> Hosted:
         """Start a drafter and wait until a verifier attached to it, or else until it registered."""
-        me = capabilities_of(draft, dtype=draft.fingerprint.dtype)
+        me = replace(capabilities_of(draft, dtype=draft.fingerprint.dtype), drafter=TRAITS[kind])
         service = DrafterService(self._config, draft, me, core=None)
         hosted = await self._host(service, me, name, registry_pb2.ROLE_DRAFTER)
         await until(
             (lambda: self._is_attached(hosted)) if is_used else lambda: self._is_known(name)
         )
+        return hosted
+
+    async def draft_ngrams(self, target: LoadedModel, *, name: str = "ngram-0") -> Hosted:
+        """Start an n-gram drafter and wait until a verifier attached to it."""
+        me = replace(
+            capabilities_of(target, dtype=""), model_name="ngram", drafter=TRAITS[DrafterKind.NGRAM]
+        )
+        service = NgramService(self._config, me)
+        hosted = await self._host(service, me, name, registry_pb2.ROLE_DRAFTER)
+        await until(lambda: self._is_attached(hosted))
         return hosted
 
     async def pair(self, target: LoadedModel, draft: LoadedModel) -> tuple[Hosted, Hosted]:

@@ -15,7 +15,8 @@ from tests.services.cluster import Cluster
 async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
     """Nothing runs in it yet. A dead engine fails the test instead of ending the process."""
     made = Cluster()
-    for module in ("verifier_service.service", "drafter_service.service"):
+    services = ("verifier_service.service", "drafter_service.service")
+    for module in (*services, "drafter_service.ngram_service"):
         monkeypatch.setattr(f"{module}.exit_when_engine_dies", made.engine_died)
     yield made
     await made.close()

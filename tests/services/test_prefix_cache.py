@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import grpc.aio
 import pytest
@@ -18,7 +19,8 @@ COMMON = tuple(index * 5 % 12 for index in range(200))
 
 def _num_copied(cluster: Cluster) -> list[int]:
     """Slots that each worker's runner copied so far, verifier first."""
-    return [each.service.machine._runner.memory.num_copied for each in cluster.workers]  # type: ignore[attr-defined]
+    machines: list[Any] = [each.service.machine for each in cluster.workers]
+    return [machine._runner.memory.num_copied for machine in machines]
 
 
 async def figures_of(cluster: Cluster, name: str) -> Scrape:

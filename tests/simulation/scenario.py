@@ -8,7 +8,9 @@ from ssd.core.drafter_limits import DrafterLimits
 from ssd.core.growth import GrowthLimits, chain_limits
 from ssd.core.ids import SessionId
 from ssd.core.mode import Mode
+from ssd.core.ngram_limits import NgramLimits
 from ssd.core.sampling_params import SamplingParams
+from ssd.core.speculation_control import ControlLimits
 from ssd.core.verifier_limits import VerifierLimits
 from tests.models.scripted_model import (
     Adversary,
@@ -23,6 +25,7 @@ from tests.simulation.network import CALM, Weather
 VOCAB_SIZE = 12
 CONTEXT_LEN = 64
 SD_DEPTH = 3
+NGRAM = NgramLimits(size_n=3, shortest=1, max_nodes=4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,12 @@ def _random_verifier_limits(rng: Random) -> VerifierLimits:
         max_rows=rng.choice((256, 16, 8)),
         sd_depth=SD_DEPTH,
         sd_patience_s=0.05,
+        ngram=rng.choice((None, NGRAM)),
+        control=ControlLimits(
+            is_on=rng.choice((True, True, False)),
+            pause_rounds=rng.choice((32, 4)),
+            probe_rounds=rng.choice((64, 2)),
+        ),
     )
 
 

@@ -55,7 +55,8 @@ def test_a_failing_schedule_is_cut_down_and_still_fails(monkeypatch: pytest.Monk
     )
     small = shortest(first)
     num_sessions, num_faults, num_drafters, _, num_events = small.weight
-    assert (num_sessions, num_faults, num_drafters) == (1, 0, 1)
+    assert (num_sessions, num_faults) == (1, 0)
+    assert num_drafters <= 1  # a session may draft for itself
     assert num_events < first.weight[-1]
     again = failure_of(small.seed, small.size, small.cut)
     assert again is not None

@@ -3,8 +3,10 @@
 from hypothesis import strategies as st
 
 from ssd.core.credit import Credit
+from ssd.core.drafter_kind import DrafterKind, DrafterState
 from ssd.core.edge_rates import NUM_CELLS
 from ssd.core.expansion import Expansion
+from ssd.core.features import FeatureDtype, Features
 from ssd.core.ids import Epoch, PrefixKey, SessionId
 from ssd.core.keys import MODULUS
 from ssd.core.ledger import Ledger, LedgerEntry
@@ -21,7 +23,7 @@ from ssd.core.messages import (
     Refused,
 )
 from ssd.core.mode import Mode
-from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord, WhyPlain
+from ssd.core.rounds import DrafterPart, GrowthSpan, Lookup, RoundRecord, WhyPlain
 from ssd.core.rule import Rule
 from ssd.core.sampling_params import MAX_SEED, SamplingParams
 from ssd.core.sparse_law import SparseLaw
@@ -70,6 +72,7 @@ openings = st.builds(
         SpeculationLimits,
         max_nodes=st.none() | st.integers(1, 2**32 - 1),
         max_depth=st.none() | st.integers(1, 2**32 - 1),
+        drafters=st.none() | st.frozensets(st.sampled_from(DrafterKind), min_size=1),
     ),
     logprobs=st.builds(
         LogprobsWanted,
@@ -103,8 +106,22 @@ records = st.builds(
     verified_steps=st.lists(u64, max_size=5).map(tuple),
     why_plain=st.none() | st.sampled_from(WhyPlain),
     num_cached=u32,
+    drafters=st.lists(
+        st.builds(
+            DrafterPart, st.sampled_from(DrafterKind), u32, u32, st.sampled_from(DrafterState)
+        ),
+        max_size=3,
+    ).map(tuple),
 )
 spans = st.lists(st.builds(GrowthSpan, u64, u32, u64, u64, u32), max_size=4).map(tuple)
+features = st.builds(
+    lambda rows, width, dtype: Features(
+        (rows, width), dtype, bytes(rows * width * dtype.num_bytes)
+    ),
+    st.integers(0, 4),
+    st.integers(0, 5),
+    st.sampled_from(FeatureDtype),
+)
 commits = st.builds(
     Commit,
     session_id=session_ids,
@@ -116,6 +133,7 @@ commits = st.builds(
     growth=spans,
     logprobs=logprob_lists,
     prompt_logprobs=logprob_lists,
+    features=st.none() | features,
 )
 finishes = st.builds(Finished, session_ids, epochs, u32, st.sampled_from(FinishReason))
 refusals = st.builds(Refused, session_ids, epochs, st.text(max_size=20), st.text(max_size=60))

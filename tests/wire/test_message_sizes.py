@@ -22,6 +22,8 @@ SESSION = SessionId("0123456789abcdef0123456789abcdef-0")
 NOW_NS = 10**15
 SPARSE_LAW = ("ssd.v1.Grow.law_token_ids", "ssd.v1.Grow.law_weights")
 """Of rule `ratio`: as long as the drafter's `law_size`, whatever the vocabulary."""
+FEATURES = "ssd.v1.Tensor.data"
+"""Of a drafter that needs them: as wide as the target's hidden states, whatever the vocabulary."""
 LIMITS = GrowthLimits()
 
 
@@ -103,6 +105,7 @@ def test_rates_do_not_depend_on_the_vocabulary() -> None:
 def test_no_field_of_a_stream_is_named_for_vocabulary_sized_data(envelope: type) -> None:
     names = set(field_names(envelope.DESCRIPTOR))  # type: ignore[attr-defined]
     names -= {"logprobs", "prompt_logprobs", "top_logprobs"}  # 20 ids a token, where asked for
+    names -= {"gives_logits"}  # whether it could
     forbidden = ("logits", "logprob", "probabilit", "tensor", "mask")
     assert names
     assert not [name for name in names if any(word in name for word in forbidden)]
@@ -114,6 +117,6 @@ def field_names(message: Descriptor) -> list[str]:
         names.append(field.name)
         if field.message_type is not None:
             names += field_names(field.message_type)
-        is_law = field.full_name in SPARSE_LAW
-        assert is_law or field.type != field.TYPE_BYTES, f"{field.full_name} may hide a tensor"
+        is_known = field.full_name in (*SPARSE_LAW, FEATURES)
+        assert is_known or field.type != field.TYPE_BYTES, f"{field.full_name} may hide a tensor"
     return names
