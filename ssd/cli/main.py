@@ -3,6 +3,7 @@
 import typer
 
 from ssd.cli import (
+    advise,
     bench,
     bench_oracle,
     chaos,
@@ -38,6 +39,7 @@ app.command("demo")(demo.demo)
 app.command("trace")(trace.trace)
 app.command("top")(top.top)
 app.command("simulate")(simulate.simulate)
+app.command("advise")(advise.advise)
 app.command("place")(place.place)
 app.command("down")(down.down)
 app.command("doctor")(doctor.doctor)

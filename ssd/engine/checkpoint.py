@@ -48,16 +48,27 @@ def find_checkpoint(path_or_name: str, *, offline: bool) -> Checkpoint:
         ConfigError: there is nothing of that name.
         ModelRefused: what is there has no weights we read.
     """
-    if not path_or_name:
-        raise ConfigError("a model needs a path or a name, not an empty string")
     path = Path(path_or_name).expanduser()
     if path.suffix == ".gguf":
         return _gguf_checkpoint(path)
+    name, folder = find_folder(path_or_name, offline=offline)
+    return _folder_checkpoint(name, folder)
+
+
+def find_folder(path_or_name: str, *, offline: bool) -> tuple[str, Path]:
+    """A model's name and the folder that its files are in, weights or none.
+
+    Raises:
+        ConfigError: there is nothing of that name.
+    """
+    if not path_or_name:
+        raise ConfigError("a model needs a path or a name, not an empty string")
+    path = Path(path_or_name).expanduser()
     if path.is_dir():
-        return _folder_checkpoint(path.resolve().name, path)
+        return path.resolve().name, path
     if _is_path(path_or_name):
         raise ConfigError(f"there is no model folder {path_or_name}")
-    return _folder_checkpoint(path_or_name, _hub_folder(path_or_name, offline=offline))
+    return path_or_name, _hub_folder(path_or_name, offline=offline)
 
 
 def _is_path(path_or_name: str) -> bool:

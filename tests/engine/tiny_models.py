@@ -8,7 +8,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 VOCAB_SIZE = 64
 
-_SIZES = {
+SIZES = {
     "vocab_size": VOCAB_SIZE,
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -207,7 +207,7 @@ def tiny_model(
     if dtype is None:
         dtype = torch.float32 if name in _SHORT_ONLY else torch.float64
     known = ARCHITECTURES | OTHERS
-    config = AutoConfig.for_model(**{**_SIZES, **known[name], **changes})
+    config = AutoConfig.for_model(**{**SIZES, **known[name], **changes})
     torch.manual_seed(seed)
     # Eager experts, because torch has no grouped product of float64 matrices.
     model: PreTrainedModel = AutoModelForCausalLM.from_config(
