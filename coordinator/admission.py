@@ -216,7 +216,7 @@ def _mode(request: generation_pb2.GenerateRequest, defaults: RequestDefaults) ->
         mode = decode_mode(request.mode)
     except ProtocolError as error:
         raise InvalidRequest(
-            f"mode must be one of ssd, sd, ar, not {request.mode}", "mode"
+            f"mode must be one of ssd, sd, ar, shadow, not {request.mode}", "mode"
         ) from error
     if mode is not defaults.mode and not defaults.allow_request_mode:
         raise InvalidRequest(f"mode {mode} is not allowed here, only {defaults.mode}", "mode")

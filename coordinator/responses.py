@@ -6,7 +6,7 @@ from coordinator.live_session import LiveSession
 from coordinator.served_model import ServedModel
 from ssd.core.logprobs import TokenLogprobs
 from ssd.core.messages import FinishReason
-from ssd.core.rounds import Lookup, RoundFigures, figures_of
+from ssd.core.rounds import Lookup, RoundFigures, figures_of, shadow_figures_of
 from ssd.v1 import generation_pb2
 from ssd.wire.codec import FINISH_REASONS, MODES, encode_round, encode_spans
 from ssd.wire.sampling_codec import RULES
@@ -75,6 +75,7 @@ def complete_response(
         exactness=model.exactness_of(first.admission.params),
         rule=RULES[first.admission.params.rule],
         choices=choices if len(choices) > 1 else (),
+        shadow=choices[0].shadow if choices[0].HasField("shadow") else None,
     )
     _copy_stop(choices[0], complete)
     if with_rounds:
@@ -94,6 +95,8 @@ def _choice(index: int, live: LiveSession) -> generation_pb2.Choice:
         figures=_figures(figures_of(books.rounds, books.growth, num_tokens=books.output_len)),
         timing=_timing(live),
     )
+    if (would_be := shadow_figures_of(books.rounds)) is not None:
+        choice.shadow.CopyFrom(_figures(would_be))
     if live.text is not None and live.text.matched is not None:
         choice.stop_string = live.text.matched
     elif books.finish_reason is FinishReason.STOP:

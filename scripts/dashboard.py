@@ -47,7 +47,7 @@ def _quantiles(name: str) -> tuple[Query, ...]:
     )
 
 
-_DRAFTED = '{mode!="ar"}'
+_DRAFTED = '{mode!~"ar|shadow"}'
 _LOOKUPS = _rate("ssd_cache_lookups_total")
 ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (

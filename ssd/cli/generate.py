@@ -136,6 +136,8 @@ def _record(generation: Generation) -> dict[str, object]:
         "timing": MessageToDict(completion.timing, preserving_proto_field_name=True),
         "figures": MessageToDict(completion.figures, preserving_proto_field_name=True),
     }
+    if completion.shadow is not None:
+        record["shadow"] = MessageToDict(completion.shadow, preserving_proto_field_name=True)
     if any(piece.logprobs for piece in first):
         record["logprobs"] = _logprobs(first)
     if generation.prompt is not None:
@@ -161,10 +163,11 @@ def _entry(logprob: float, top: tuple[tuple[int, float], ...]) -> dict[str, obje
 
 
 def _summary(completion: Completion) -> str:
-    figures = completion.figures
+    shadow = completion.shadow
+    figures, would_be = (completion.figures, "") if shadow is None else (shadow, "would have been ")
     return (
         f"{completion.num_completion_tokens} tokens, {completion.finish_reason}, "
         f"seed {completion.seed}, mode {completion.mode}: "
-        f"{figures.tokens_per_round:.2f} tokens per round, "
+        f"{would_be}{figures.tokens_per_round:.2f} tokens per round, "
         f"acceptance {figures.acceptance:.2f}, hit rate {figures.hit_rate:.2f}"
     )

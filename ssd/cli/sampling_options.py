@@ -29,7 +29,8 @@ Stop = Annotated[list[str] | None, typer.Option(help="A text that ends the outpu
 StopTokenIds = Annotated[list[int] | None, typer.Option("--stop-token-id", help="Ends it too.")]
 Seed = Annotated[int | None, typer.Option(help="Same seed, same text.")]
 ModeOption = Annotated[
-    Mode | None, typer.Option(help="ssd drafts ahead, sd drafts in turn, ar does not.")
+    Mode | None,
+    typer.Option(help="ssd drafts ahead, sd in turn, ar not at all, shadow for the counters."),
 ]
 MaxNodes = Annotated[int | None, typer.Option(help="Drafted tokens per round, at most.")]
 MaxDepth = Annotated[int | None, typer.Option(help="Tokens accepted per round, at most.")]

@@ -50,7 +50,7 @@ def serve(
         str | None, typer.Option(help="Memory for the target's KV, such as 4GiB; default auto.")
     ] = None,
     mode: Annotated[
-        Mode | None, typer.Option(help="Mode of requests that name none: ssd, sd or ar.")
+        Mode | None, typer.Option(help="Mode of requests that name none: ssd, sd, ar, shadow.")
     ] = None,
     journal: Annotated[
         str | None,

@@ -45,7 +45,7 @@ def trace(
     max_tokens: Annotated[int, typer.Option(min=2, help="Tokens at most.")] = 96,
     temperature: Annotated[float, typer.Option(help="0 is greedy, at most 2.")] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same text.")] = 1,
-    mode: Annotated[Mode, typer.Option(help="ssd, sd or ar.")] = Mode.SSD,
+    mode: Annotated[Mode, typer.Option(help="ssd, sd, ar or shadow.")] = Mode.SSD,
     config: ConfigFile = None,
     assignments: Assignments = None,
 ) -> None:

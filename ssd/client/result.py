@@ -54,6 +54,8 @@ class Choice:
     seed: int
     figures: generation_pb2.SpeculationFigures
     timing: generation_pb2.Timing
+    shadow: generation_pb2.SpeculationFigures | None
+    """What drafts would have done, in mode `shadow`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class Completion:
     rounds: tuple[RoundRecord, ...]
     growth: tuple[GrowthSpan, ...]
     choices: tuple[Choice, ...]
+    shadow: generation_pb2.SpeculationFigures | None = None
+    """What drafts would have done, in mode `shadow`."""
 
 
 class Reader:
@@ -165,7 +169,14 @@ def _choice(message: generation_pb2.Choice) -> Choice:
         seed=message.seed,
         figures=message.figures,
         timing=message.timing,
+        shadow=_shadow(message),
     )
+
+
+def _shadow(
+    message: generation_pb2.Complete | generation_pb2.Choice,
+) -> generation_pb2.SpeculationFigures | None:
+    return message.shadow if message.HasField("shadow") else None
 
 
 def _completion(message: generation_pb2.Complete) -> Completion:
@@ -176,6 +187,7 @@ def _completion(message: generation_pb2.Complete) -> Completion:
         seed=message.seed,
         figures=message.figures,
         timing=message.timing,
+        shadow=_shadow(message),
     )
     return Completion(
         request_id=message.request_id,
@@ -193,4 +205,5 @@ def _completion(message: generation_pb2.Complete) -> Completion:
         rounds=tuple(decode_round(each) for each in message.rounds),
         growth=decode_spans(message.growth),
         choices=tuple(_choice(each) for each in message.choices) or (only,),
+        shadow=only.shadow,
     )

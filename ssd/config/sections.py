@@ -212,7 +212,7 @@ class SpeculationSection(Section):
     """How requests are decoded."""
 
     mode: Mode = Mode.SSD
-    """Mode of a request that names none: ssd drafts during verification, sd before it, ar never."""
+    """Mode of a request that names none: ssd drafts ahead, sd in turn, ar never, shadow counts."""
     allow_request_mode: bool = True
     """Let a request choose its own mode."""
     rule: Rule = Rule.COUPLED

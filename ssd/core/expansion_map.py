@@ -1,6 +1,6 @@
 """The map of expansions that a verifier keeps for each session."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ssd.core.expansion import Expansion
 from ssd.core.ids import PrefixKey
@@ -31,6 +31,10 @@ class ExpansionMap:
 
     def get(self, key: PrefixKey) -> Expansion | None:
         return self._by_key.get(key)
+
+    def snapshot(self) -> Mapping[PrefixKey, Expansion]:
+        """What it holds now, whatever comes later."""
+        return dict(self._by_key)
 
     def merge(self, expansion: Expansion) -> None:
         """Add an expansion; of one that stands already, only new candidates are taken."""

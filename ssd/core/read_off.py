@@ -1,7 +1,7 @@
 """Reading draft trees off the maps: best first over all sessions, while a node is worth its row."""
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ssd.core.drafter_kind import DrafterKind, kinds_in
@@ -23,7 +23,7 @@ class Soil:
 
     root_token_id: int
     cursor: PrefixKey
-    expansions: ExpansionMap
+    expansions: ExpansionMap | Mapping[PrefixKey, Expansion]
     weigh: Callable[[Expansion], Sequence[float]]
     max_nodes: int
     max_depth: int

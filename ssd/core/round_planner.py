@@ -99,7 +99,7 @@ class RoundPlanner:
         planned = read_off(chain_soils, max_nodes=room, is_worth=lambda reach: True)
         room -= sum(each.tree.num_nodes - 1 for each in planned)
         tree_soils = [
-            each.soil(self.rates_of(each), max_nodes=self._limits.max_nodes) for each in trees
+            each.soil(self.rates_of(each), max_nodes=self._max_nodes(each)) for each in trees
         ]
         planned += read_off(tree_soils, max_nodes=room, is_worth=lambda reach: reach >= floor)
         return list(zip((*chains, *trees), planned, strict=True))
@@ -125,6 +125,7 @@ class RoundPlanner:
 
     def launch(self, planned: Plan, running: Sequence[VerifierSession]) -> Round:
         """Pack the trees and, in what is left of the row budget, prefill chunks."""
+        self._begin_shadows([session for session, _ in planned])
         shares = [Share(each, each.tree_rows(plan.tree), plan) for each, plan in planned]
         room = self._limits.max_rows - sum(len(share.rows.token_ids) for share in shares)
         prefilling = [each for each in running if each.is_prefilling]
@@ -150,7 +151,22 @@ class RoundPlanner:
             return Share(session, session.prefill_rows(max_rows), None)
         soil = session.soil(self.rates_of(session), max_nodes=0)
         [bare] = read_off([soil], max_nodes=0, is_worth=lambda reach: False)
+        if session.shadow is not None:
+            session.shadow.begin(bare)
         return Share(session, session.tree_rows(bare.tree), bare)
+
+    def _max_nodes(self, session: VerifierSession) -> int:
+        return self._limits.max_nodes if session.opening.mode.verifies_drafts else 0
+
+    def _begin_shadows(self, decoding: Sequence[VerifierSession]) -> None:
+        """Read off the trees that this round would verify, were its sessions not in the shadow."""
+        floor = self._price.tokens_per_s * self._row_s(decoding)
+        for session in decoding:
+            if session.shadow is not None and session.shadow.wants_tree:
+                soil = session.shadow_soil(self.rates_of(session), max_nodes=self._limits.max_nodes)
+                room = max(self._limits.max_rows - len(decoding), 0)
+                trees = read_off([soil], max_nodes=room, is_worth=lambda reach: reach >= floor)
+                session.shadow.begin(trees[0])
 
     def _row_s(self, sessions: Sequence[VerifierSession]) -> float:
         """Seconds of one more row above the roots, over a text of middling length."""

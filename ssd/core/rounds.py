@@ -58,11 +58,23 @@ class DrafterPart:
 
 
 @dataclass(frozen=True, slots=True)
+class ShadowRound:
+    """A verification that was not made, as mode `shadow` counts it (`ssd.core.shadow`)."""
+
+    num_tokens: int
+    num_proposed: int
+    num_accepted: int
+    num_tested: int
+    lookup: Lookup
+
+
+@dataclass(frozen=True, slots=True)
 class RoundRecord:
     """One session's part in one verification.
 
     `verified_steps` names the drafter's growth steps that proposed a node of this round's tree.
     `num_cached` counts the tokens of the text whose KV stood when the session was opened.
+    `shadow` is the round that drafts would have made, if it ended with this one.
     """
 
     round_id: int
@@ -81,6 +93,7 @@ class RoundRecord:
 
     why_plain: WhyPlain | None = None
     drafters: tuple[DrafterPart, ...] = ()
+    shadow: ShadowRound | None = None
 
     @property
     def verify_ns(self) -> int:
@@ -234,6 +247,29 @@ def _figures_of_one(parts: Sequence[DrafterPart]) -> DrafterFigures:
         ),
         is_paused=states[-1] is DrafterState.PAUSED,
     )
+
+
+def shadow_figures_of(rounds: Sequence[RoundRecord]) -> RoundFigures | None:
+    """What the request's drafts would have done, None where nobody looked; it has no times."""
+    shadows = [each.shadow for each in rounds if each.shadow is not None]
+    if not shadows:
+        return None
+    would_be = [
+        RoundRecord(
+            round_id=number,
+            base_len=0,
+            launch_ns=0,
+            end_ns=0,
+            wait_ns=0,
+            num_proposed=each.num_proposed,
+            num_accepted=each.num_accepted,
+            num_tested=each.num_tested,
+            num_batch_rows=1 + each.num_proposed,
+            lookup=each.lookup,
+        )
+        for number, each in enumerate(shadows)
+    ]
+    return figures_of(would_be, (), num_tokens=sum(each.num_tokens for each in shadows))
 
 
 def overlap_of(rounds: Sequence[RoundRecord], growth: Sequence[GrowthSpan]) -> float:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from ssd.core.drafter_kind import DrafterState
-from ssd.core.mode import Mode
 from ssd.core.read_off import PlannedTree
 from ssd.core.rounds import DrafterPart, RoundRecord, WhyPlain
 from ssd.core.rows import RowGroup
@@ -78,6 +77,7 @@ def record_of(
             DrafterPart(kind, *settled.nodes_of.get(kind, (0, 0)), state)
             for kind, state in share.session.control.states.items()
         ),
+        shadow=settled.shadow,
     )
 
 
@@ -87,7 +87,7 @@ def _why_plain(share: Share, *, is_probe: bool) -> WhyPlain | None:
     session = share.session
     if share.planned.tree.num_nodes > 1:
         return None
-    if session.opening.mode is Mode.AR:
+    if not session.opening.mode.verifies_drafts:
         return WhyPlain.MODE
     states = session.control.states.values()
     if states and all(state is DrafterState.PAUSED for state in states):

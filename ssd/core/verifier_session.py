@@ -24,8 +24,9 @@ from ssd.core.mode import Mode
 from ssd.core.ngram import as_point_mass
 from ssd.core.own_drafters import OwnDrafting
 from ssd.core.read_off import PlannedTree, Soil
-from ssd.core.rounds import Lookup
+from ssd.core.rounds import Lookup, ShadowRound
 from ssd.core.rows import RowGroup
+from ssd.core.shadow import Shadow
 from ssd.core.slots import SlotLedger
 from ssd.core.source_rates import SourceRates
 from ssd.core.speculation_control import SessionControl, Spending, StateChange
@@ -46,6 +47,7 @@ class Settled:
     finish_reason: FinishReason | None
     nodes_of: dict[DrafterKind, tuple[int, int]] = field(default_factory=dict)
     """How many nodes each kind of drafter named, and how many of them were accepted."""
+    shadow: ShadowRound | None = None
 
 
 class VerifierSession:
@@ -87,6 +89,7 @@ class VerifierSession:
         if self._ngram is not None:
             self.control.meet(DrafterKind.NGRAM)
         self._draft_here(opening.token_ids)
+        self.shadow = Shadow() if opening.mode is Mode.SHADOW else None
 
     @property
     def committed_len(self) -> int:
@@ -211,6 +214,12 @@ class VerifierSession:
             awaited=self._awaited & _MODELS if is_joined else 0,
         )
 
+    def shadow_soil(self, rates: SourceRates, *, max_nodes: int) -> Soil:
+        """Where the tree would grow that mode `shadow` does not verify."""
+        assert self.shadow is not None
+        soil = self.soil(rates, max_nodes=max_nodes)
+        return replace(soil, expansions=self.shadow.source(self.expansions))
+
     def tree_rows(self, tree: TokenTree) -> RowGroup:
         """The rows of a tree to verify, after the text that has no KV yet; the logits of every node
         are wanted."""
@@ -252,13 +261,16 @@ class VerifierSession:
         self._settle_slots(tree_slots, [tree_slots[node] for node in kept])
         last_seen = self._advance(emitted, rates)
         self._draft_here(emitted)
+        shadow = self._in_shadow(emitted[0], base_key, is_last=reason is not None)
         lookup = Lookup.LAST if reason is not None else self._lookup(emitted[-1], last_seen)
         num_tested = sum(
             node in planned.tree.parents[1:] for node in (ROOT, *outcome.path)[: len(emitted)]
         )
         self.expansions.forget_below(self.committed_len)
         nodes_of = planned.nodes_of(outcome.path[:num_accepted])
-        return Settled(emitted, base_key, num_accepted, num_tested, lookup, reason, nodes_of)
+        return Settled(
+            emitted, base_key, num_accepted, num_tested, lookup, reason, nodes_of, shadow
+        )
 
     def judge(self, settled: Settled, *, row_price: float, wait_price: float) -> list[StateChange]:
         """What the session makes of its drafters after a round, whose prices are in tokens.
@@ -343,7 +355,24 @@ class VerifierSession:
             self.expansions.merge(expansion)
         self.own_drafts = found
 
+    def _in_shadow(
+        self, token_id: int, base_key: PrefixKey, *, is_last: bool
+    ) -> ShadowRound | None:
+        """What the round's only token means for the drafts that nobody verifies."""
+        if self.shadow is None:
+            return None
+        return self.shadow.drawn(
+            token_id,
+            cursor=base_key,
+            expansions=self.expansions,
+            own_drafts=self.own_drafts,
+            is_drafted=self.has_drafts,
+            is_last=is_last,
+        )
+
     def _lookup(self, bonus_token_id: int, last_seen: Expansion | None) -> Lookup:
+        if self.shadow is not None:
+            return Lookup.MISS_ABSENT  # as in plain decoding: no round could use what is there
         if self.expansions.get(self.key) is not None:
             return Lookup.HIT
         if not self.has_drafts:

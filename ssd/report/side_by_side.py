@@ -15,6 +15,7 @@ from ssd.report.prompts import Prompt
 from ssd.report.run_record import Request, RunRecord
 
 _NUM_WARM_UP_TOKENS = 24
+MODES = (Mode.SSD, Mode.SD, Mode.AR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Plan:
 
 def run_side_by_side(client: Client, plan: Plan, console: Console) -> Comparison:
     """Run the whole plan, one request at a time, after a warm-up in each mode."""
-    for mode in Mode:
+    for mode in MODES:
         run(client, plan.warm_up(mode))
     runs = _run_streamed(client, plan, console)
     return Comparison((*runs, *_run_behind_bar(client, plan, console)))

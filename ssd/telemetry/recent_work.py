@@ -79,7 +79,7 @@ class Tally:
         self.num_forwards += 1
         self.verify_ns[forward.mode] += forward.verify_ns
         self.cycle_ns[forward.mode] += forward.cycle_ns
-        if forward.mode is not Mode.AR:
+        if forward.mode.verifies_drafts:
             self.plain_s += forward.num_tokens / len(forward.records) * forward.plain_s
         if forward.is_probe:
             self.probes_took_s += forward.cycle_ns / 1e9
@@ -129,7 +129,7 @@ class Tally:
         passes between two of them. Without a probe in this time the last one before it counts.
         """
         correction = _ratio(self.probes_took_s, self.probes_plain_s) or 1.0
-        drafted_ns = self.cycle_ns.total() - self.cycle_ns[Mode.AR]
+        drafted_ns = sum(self.cycle_ns[mode] for mode in Mode if mode.verifies_drafts)
         return _ratio(self.plain_s * correction, drafted_ns / 1e9)
 
 

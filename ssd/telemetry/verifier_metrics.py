@@ -17,6 +17,7 @@ from ssd.core.rounds import Lookup, RoundRecord, WhyPlain
 from ssd.telemetry.buckets import FORWARD_SECONDS
 from ssd.telemetry.drafter_parts import DrafterPartCounters
 from ssd.telemetry.recent_work import Forward, RecentWork
+from ssd.telemetry.shadow_metrics import ShadowMetrics
 from ssd.telemetry.worker_metrics import WorkerFacts, worker_gauges
 
 _SESSIONS_REMEMBERED = 4096  # those whose coordinator was lost end without a word
@@ -73,7 +74,7 @@ class VerifierMetrics:
                 if session is not None:
                     self._count(each, each.record, session)
                     counted.append(each)
-                    mode = session.mode if session.mode is not Mode.AR else mode
+                    mode = session.mode if session.mode.verifies_drafts else mode
         if counted:
             self._count_forward(counted, mode)
         for each in messages:
@@ -141,6 +142,7 @@ class VerifierMetrics:
         self._positions = [positions.labels(str(depth)) for depth in range(1, _DEEPEST + 1)]
         lookups = counter("ssd_cache_lookups_total", "What the cursor found at commit.", "result")
         self._lookups = {each: lookups.labels(each.value) for each in _LOOKUPS}
+        self._shadow = ShadowMetrics(self.registry)
         fallbacks = counter(
             "ssd_fallback_rounds_total",
             "Rounds of a drafted mode that verified the bare root, by reason.",
@@ -174,6 +176,8 @@ class VerifierMetrics:
         elif record.why_plain in self._fallbacks:
             self._fallbacks[record.why_plain].inc()
         self._drafters.count(record.drafters)
+        if record.shadow is not None:
+            self._shadow.count(record.shadow)
         if record.lookup is not Lookup.LAST:
             self._lookups[record.lookup].inc()
         if session.first_launch_ns is None:

@@ -13,6 +13,7 @@ class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MODE_SSD: _ClassVar[Mode]
     MODE_SD: _ClassVar[Mode]
     MODE_AR: _ClassVar[Mode]
+    MODE_SHADOW: _ClassVar[Mode]
 
 class Rule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -63,6 +64,7 @@ MODE_UNSPECIFIED: Mode
 MODE_SSD: Mode
 MODE_SD: Mode
 MODE_AR: Mode
+MODE_SHADOW: Mode
 RULE_UNSPECIFIED: Rule
 RULE_COUPLED: Rule
 RULE_RATIO: Rule
@@ -253,7 +255,7 @@ class Close(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class RoundRecord(_message.Message):
-    __slots__ = ("round_id", "base_len", "launch_ns", "end_ns", "wait_ns", "num_proposed", "num_accepted", "num_tested", "num_batch_rows", "lookup", "verified_steps", "tree_depth", "why_plain", "drafters", "num_proposed_by", "num_accepted_by", "drafter_states", "num_cached")
+    __slots__ = ("round_id", "base_len", "launch_ns", "end_ns", "wait_ns", "num_proposed", "num_accepted", "num_tested", "num_batch_rows", "lookup", "verified_steps", "tree_depth", "why_plain", "drafters", "num_proposed_by", "num_accepted_by", "drafter_states", "num_cached", "shadow")
     ROUND_ID_FIELD_NUMBER: _ClassVar[int]
     BASE_LEN_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_NS_FIELD_NUMBER: _ClassVar[int]
@@ -272,6 +274,7 @@ class RoundRecord(_message.Message):
     NUM_ACCEPTED_BY_FIELD_NUMBER: _ClassVar[int]
     DRAFTER_STATES_FIELD_NUMBER: _ClassVar[int]
     NUM_CACHED_FIELD_NUMBER: _ClassVar[int]
+    SHADOW_FIELD_NUMBER: _ClassVar[int]
     round_id: int
     base_len: int
     launch_ns: int
@@ -290,7 +293,22 @@ class RoundRecord(_message.Message):
     num_accepted_by: _containers.RepeatedScalarFieldContainer[int]
     drafter_states: _containers.RepeatedScalarFieldContainer[DrafterState]
     num_cached: int
-    def __init__(self, round_id: _Optional[int] = ..., base_len: _Optional[int] = ..., launch_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., wait_ns: _Optional[int] = ..., num_proposed: _Optional[int] = ..., num_accepted: _Optional[int] = ..., num_tested: _Optional[int] = ..., num_batch_rows: _Optional[int] = ..., lookup: _Optional[_Union[Lookup, str]] = ..., verified_steps: _Optional[_Iterable[int]] = ..., tree_depth: _Optional[int] = ..., why_plain: _Optional[_Union[WhyPlain, str]] = ..., drafters: _Optional[_Iterable[_Union[DrafterKind, str]]] = ..., num_proposed_by: _Optional[_Iterable[int]] = ..., num_accepted_by: _Optional[_Iterable[int]] = ..., drafter_states: _Optional[_Iterable[_Union[DrafterState, str]]] = ..., num_cached: _Optional[int] = ...) -> None: ...
+    shadow: ShadowRound
+    def __init__(self, round_id: _Optional[int] = ..., base_len: _Optional[int] = ..., launch_ns: _Optional[int] = ..., end_ns: _Optional[int] = ..., wait_ns: _Optional[int] = ..., num_proposed: _Optional[int] = ..., num_accepted: _Optional[int] = ..., num_tested: _Optional[int] = ..., num_batch_rows: _Optional[int] = ..., lookup: _Optional[_Union[Lookup, str]] = ..., verified_steps: _Optional[_Iterable[int]] = ..., tree_depth: _Optional[int] = ..., why_plain: _Optional[_Union[WhyPlain, str]] = ..., drafters: _Optional[_Iterable[_Union[DrafterKind, str]]] = ..., num_proposed_by: _Optional[_Iterable[int]] = ..., num_accepted_by: _Optional[_Iterable[int]] = ..., drafter_states: _Optional[_Iterable[_Union[DrafterState, str]]] = ..., num_cached: _Optional[int] = ..., shadow: _Optional[_Union[ShadowRound, _Mapping]] = ...) -> None: ...
+
+class ShadowRound(_message.Message):
+    __slots__ = ("num_tokens", "num_proposed", "num_accepted", "num_tested", "lookup")
+    NUM_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    NUM_PROPOSED_FIELD_NUMBER: _ClassVar[int]
+    NUM_ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    NUM_TESTED_FIELD_NUMBER: _ClassVar[int]
+    LOOKUP_FIELD_NUMBER: _ClassVar[int]
+    num_tokens: int
+    num_proposed: int
+    num_accepted: int
+    num_tested: int
+    lookup: Lookup
+    def __init__(self, num_tokens: _Optional[int] = ..., num_proposed: _Optional[int] = ..., num_accepted: _Optional[int] = ..., num_tested: _Optional[int] = ..., lookup: _Optional[_Union[Lookup, str]] = ...) -> None: ...
 
 class GrowthSpans(_message.Message):
     __slots__ = ("steps", "base_lens", "start_ns", "end_ns", "num_rows")

@@ -145,7 +145,7 @@ class Delta(_message.Message):
     def __init__(self, text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., index: _Optional[int] = ..., logprobs: _Optional[_Iterable[_Union[TokenLogprob, _Mapping]]] = ...) -> None: ...
 
 class Complete(_message.Message):
-    __slots__ = ("request_id", "finish_reason", "usage", "seed", "mode", "figures", "rounds", "growth", "exactness", "stop_string", "stop_token_id", "timing", "choices", "rule")
+    __slots__ = ("request_id", "finish_reason", "usage", "seed", "mode", "figures", "rounds", "growth", "exactness", "stop_string", "stop_token_id", "timing", "choices", "rule", "shadow")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
@@ -160,6 +160,7 @@ class Complete(_message.Message):
     TIMING_FIELD_NUMBER: _ClassVar[int]
     CHOICES_FIELD_NUMBER: _ClassVar[int]
     RULE_FIELD_NUMBER: _ClassVar[int]
+    SHADOW_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     finish_reason: _common_pb2.FinishReason
     usage: Usage
@@ -174,10 +175,11 @@ class Complete(_message.Message):
     timing: Timing
     choices: _containers.RepeatedCompositeFieldContainer[Choice]
     rule: _common_pb2.Rule
-    def __init__(self, request_id: _Optional[str] = ..., finish_reason: _Optional[_Union[_common_pb2.FinishReason, str]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., figures: _Optional[_Union[SpeculationFigures, _Mapping]] = ..., rounds: _Optional[_Iterable[_Union[_common_pb2.RoundRecord, _Mapping]]] = ..., growth: _Optional[_Union[_common_pb2.GrowthSpans, _Mapping]] = ..., exactness: _Optional[str] = ..., stop_string: _Optional[str] = ..., stop_token_id: _Optional[int] = ..., timing: _Optional[_Union[Timing, _Mapping]] = ..., choices: _Optional[_Iterable[_Union[Choice, _Mapping]]] = ..., rule: _Optional[_Union[_common_pb2.Rule, str]] = ...) -> None: ...
+    shadow: SpeculationFigures
+    def __init__(self, request_id: _Optional[str] = ..., finish_reason: _Optional[_Union[_common_pb2.FinishReason, str]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., seed: _Optional[int] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., figures: _Optional[_Union[SpeculationFigures, _Mapping]] = ..., rounds: _Optional[_Iterable[_Union[_common_pb2.RoundRecord, _Mapping]]] = ..., growth: _Optional[_Union[_common_pb2.GrowthSpans, _Mapping]] = ..., exactness: _Optional[str] = ..., stop_string: _Optional[str] = ..., stop_token_id: _Optional[int] = ..., timing: _Optional[_Union[Timing, _Mapping]] = ..., choices: _Optional[_Iterable[_Union[Choice, _Mapping]]] = ..., rule: _Optional[_Union[_common_pb2.Rule, str]] = ..., shadow: _Optional[_Union[SpeculationFigures, _Mapping]] = ...) -> None: ...
 
 class Choice(_message.Message):
-    __slots__ = ("index", "finish_reason", "stop_string", "stop_token_id", "completion_tokens", "seed", "figures", "timing")
+    __slots__ = ("index", "finish_reason", "stop_string", "stop_token_id", "completion_tokens", "seed", "figures", "timing", "shadow")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
     STOP_STRING_FIELD_NUMBER: _ClassVar[int]
@@ -186,6 +188,7 @@ class Choice(_message.Message):
     SEED_FIELD_NUMBER: _ClassVar[int]
     FIGURES_FIELD_NUMBER: _ClassVar[int]
     TIMING_FIELD_NUMBER: _ClassVar[int]
+    SHADOW_FIELD_NUMBER: _ClassVar[int]
     index: int
     finish_reason: _common_pb2.FinishReason
     stop_string: str
@@ -194,7 +197,8 @@ class Choice(_message.Message):
     seed: int
     figures: SpeculationFigures
     timing: Timing
-    def __init__(self, index: _Optional[int] = ..., finish_reason: _Optional[_Union[_common_pb2.FinishReason, str]] = ..., stop_string: _Optional[str] = ..., stop_token_id: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., seed: _Optional[int] = ..., figures: _Optional[_Union[SpeculationFigures, _Mapping]] = ..., timing: _Optional[_Union[Timing, _Mapping]] = ...) -> None: ...
+    shadow: SpeculationFigures
+    def __init__(self, index: _Optional[int] = ..., finish_reason: _Optional[_Union[_common_pb2.FinishReason, str]] = ..., stop_string: _Optional[str] = ..., stop_token_id: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., seed: _Optional[int] = ..., figures: _Optional[_Union[SpeculationFigures, _Mapping]] = ..., timing: _Optional[_Union[Timing, _Mapping]] = ..., shadow: _Optional[_Union[SpeculationFigures, _Mapping]] = ...) -> None: ...
 
 class Timing(_message.Message):
     __slots__ = ("queue_ms", "time_to_first_token_ms", "time_per_output_token_ms")

@@ -25,7 +25,7 @@ from ssd.core.messages import (
     Resume,
 )
 from ssd.core.mode import Mode
-from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord, WhyPlain
+from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord, ShadowRound, WhyPlain
 from ssd.v1 import common_pb2, drafter_pb2, verifier_pb2
 from ssd.wire.drafter_codec import decode_parts, encode_parts
 from ssd.wire.feature_codec import decode_features, encode_features
@@ -44,6 +44,7 @@ MODES = {
     Mode.SSD: common_pb2.MODE_SSD,
     Mode.SD: common_pb2.MODE_SD,
     Mode.AR: common_pb2.MODE_AR,
+    Mode.SHADOW: common_pb2.MODE_SHADOW,
 }
 FINISH_REASONS = {
     FinishReason.STOP: common_pb2.FINISH_REASON_STOP,
@@ -199,6 +200,7 @@ def encode_round(record: RoundRecord) -> common_pb2.RoundRecord:
         why_plain=WHYS_PLAIN[record.why_plain] if record.why_plain is not None else None,
         tree_depth=record.tree_depth,
         num_cached=record.num_cached,
+        shadow=None if record.shadow is None else _encode_shadow(record.shadow),
     )
     encode_parts(encoded, record.drafters)
     return encoded
@@ -206,8 +208,6 @@ def encode_round(record: RoundRecord) -> common_pb2.RoundRecord:
 
 def decode_round(message: common_pb2.RoundRecord) -> RoundRecord:
     """Raises ProtocolError for an unknown lookup, or columns that differ in length."""
-    if message.lookup not in _LOOKUPS_BACK:
-        raise ProtocolError(f"unknown lookup {message.lookup}")
     return RoundRecord(
         round_id=message.round_id,
         base_len=message.base_len,
@@ -218,12 +218,39 @@ def decode_round(message: common_pb2.RoundRecord) -> RoundRecord:
         num_accepted=message.num_accepted,
         num_tested=message.num_tested,
         num_batch_rows=message.num_batch_rows,
-        lookup=_LOOKUPS_BACK[message.lookup],
+        lookup=_decode_lookup(message.lookup),
         verified_steps=tuple(message.verified_steps),
         why_plain=_WHYS_PLAIN_BACK.get(message.why_plain),
         tree_depth=message.tree_depth,
         num_cached=message.num_cached,
         drafters=decode_parts(message),
+        shadow=_decode_shadow(message.shadow) if message.HasField("shadow") else None,
+    )
+
+
+def _decode_lookup(number: int) -> Lookup:
+    if number not in _LOOKUPS_BACK:
+        raise ProtocolError(f"unknown lookup {number}")
+    return _LOOKUPS_BACK[number]
+
+
+def _encode_shadow(shadow: ShadowRound) -> common_pb2.ShadowRound:
+    return common_pb2.ShadowRound(
+        num_tokens=shadow.num_tokens,
+        num_proposed=shadow.num_proposed,
+        num_accepted=shadow.num_accepted,
+        num_tested=shadow.num_tested,
+        lookup=LOOKUPS[shadow.lookup],
+    )
+
+
+def _decode_shadow(message: common_pb2.ShadowRound) -> ShadowRound:
+    return ShadowRound(
+        num_tokens=message.num_tokens,
+        num_proposed=message.num_proposed,
+        num_accepted=message.num_accepted,
+        num_tested=message.num_tested,
+        lookup=_decode_lookup(message.lookup),
     )
 
 

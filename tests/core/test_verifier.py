@@ -400,7 +400,7 @@ def test_drafts_change_the_speed_and_not_the_text(mode: Mode, depth: int) -> Non
         bench.grow_chain(depth, text=text)
         bench.round()
     assert bench.text() == _plain(27)
-    most = {Mode.AR: 0, Mode.SD: LIMITS.sd_depth, Mode.SSD: LIMITS.max_nodes}[mode]
+    most = {Mode.AR: 0, Mode.SHADOW: 0, Mode.SD: LIMITS.sd_depth, Mode.SSD: LIMITS.max_nodes}[mode]
     records = [each.record for each in bench.commits()]
     assert max(each.num_accepted for each in records if each is not None) == min(depth, most)
 

@@ -120,7 +120,7 @@ def random_pair(rng: random.Random) -> tuple[Pair, Mode]:
         seed=rng.randrange(2**32),
         ngrams=rng.choice(NGRAMS),
     )
-    return pair, rng.choice((Mode.SSD, Mode.SSD, Mode.SSD, Mode.SD))
+    return pair, rng.choice((Mode.SSD, Mode.SSD, Mode.SSD, Mode.SD, Mode.SHADOW))
 
 
 @pytest.mark.timeout(600)

@@ -74,7 +74,7 @@ def _requests() -> st.SearchStrategy[Request]:
         Request,
         prompt=st.lists(token, min_size=1, max_size=6).map(tuple),
         max_tokens=st.integers(1, 40),
-        mode=st.sampled_from([Mode.AR, Mode.SSD, Mode.SSD, Mode.SD]),
+        mode=st.sampled_from([Mode.AR, Mode.SSD, Mode.SSD, Mode.SD, Mode.SHADOW]),
         temperature=st.sampled_from([0.0, 1.0]),
         seed=st.integers(0, 3),
         stop_token_ids=st.one_of(st.just(()), st.tuples(token)),

@@ -57,6 +57,31 @@ async def test_the_counters_are_the_figures_of_the_requests(
     assert verifier.total("ssd_verify_seconds_count") == sum(each.num_rounds for each in figures)
 
 
+async def test_a_shadow_has_counters_of_its_own(
+    cluster: Cluster, target: LoadedModel, draft: LoadedModel
+) -> None:
+    await cluster.pair(target, draft)
+    replies = [
+        await cluster.generate(PROMPT, mode="shadow", max_tokens=40, ignore_eos=True, seed=seed)
+        for seed in (1, 2)
+    ]
+    verifier = await scrape_worker(cluster, "verifier-0")
+    shadows = [each.complete.shadow for each in replies]
+    assert verifier.value("ssd_rounds_total", mode="shadow") == 80
+    assert verifier.total("ssd_draft_tokens_total") == 0
+    for name, field in (
+        ("rounds", "num_rounds"),
+        ("draft_tokens", "num_proposed"),
+        ("tested_tokens", "num_tested"),
+        ("accepted_tokens", "num_accepted"),
+    ):
+        counted = sum(getattr(each, field) for each in shadows)
+        assert verifier.value(f"ssd_shadow_{name}_total") == counted > 0
+    assert verifier.value("ssd_shadow_tokens_total") == 80
+    hits = sum(each.num_hits for each in shadows)
+    assert verifier.value("ssd_shadow_cache_lookups_total", result="hit") == hits
+
+
 async def test_the_coordinator_counts_requests_and_times(
     cluster: Cluster, target: LoadedModel, draft: LoadedModel
 ) -> None:

@@ -6,6 +6,7 @@ import random
 import pytest
 
 from ssd.engine.loading import LoadedModel, load_model
+from ssd.v1 import generation_pb2
 from tests.models.scripted_model import ScriptedModel
 from tests.models.table_runner import agreeing, load_table, opposing
 from tests.models.tiny_pair import TinyPair
@@ -23,12 +24,38 @@ async def test_all_modes_give_the_same_ids(
         mode: await cluster.generate(
             PROMPT, mode=mode, temperature=temperature, seed=7, max_tokens=48
         )
-        for mode in ("ar", "sd", "ssd")
+        for mode in ("ar", "sd", "ssd", "shadow")
     }
-    assert [mode_of(reply) for reply in replies.values()] == ["ar", "sd", "ssd"]
-    assert replies["ssd"].token_ids == replies["sd"].token_ids == replies["ar"].token_ids
-    assert replies["ar"].num_accepted == 0
+    assert [mode_of(reply) for reply in replies.values()] == ["ar", "sd", "ssd", "shadow"]
+    assert len({reply.token_ids for reply in replies.values()}) == 1
+    assert replies["ar"].num_accepted == replies["shadow"].num_accepted == 0
     assert replies["sd"].num_accepted > 0
+    await cluster.until_freed()
+
+
+async def test_only_the_counters_see_what_a_shadow_drafts(
+    cluster: Cluster, tiny_pair: TinyPair
+) -> None:
+    twins = [load_model(str(tiny_pair.target), dtype="fp64") for _ in range(2)]
+    await cluster.pair(*twins)
+    plain, shadowed, two = [
+        await cluster.generate(PROMPT, mode=mode, seed=3, max_tokens=100, ignore_eos=True, n=n)
+        for mode, n in (("ar", 1), ("shadow", 1), ("shadow", 2))
+    ]
+    assert shadowed.token_ids == plain.token_ids
+    assert not plain.complete.HasField("shadow")
+    ended: list[generation_pb2.Complete | generation_pb2.Choice] = [
+        shadowed.complete,
+        *two.complete.choices,
+    ]
+    for choice in ended:
+        assert choice.figures.num_rounds == 100
+        assert (choice.figures.num_proposed, choice.figures.num_hits) == (0, 0)
+        assert dict(choice.figures.plain_rounds) == {"mode": 100}
+        assert choice.shadow.num_tested > 0
+        assert choice.shadow.acceptance == 1.0  # its draft is the target itself
+        assert choice.shadow.num_rounds < 100
+    assert two.complete.shadow == two.complete.choices[0].shadow
     await cluster.until_freed()
 
 

@@ -100,7 +100,7 @@ def _random_admission(rng: Random, name: str, size: int) -> Admission:
         max_len=min(len(prompt) + output_len, CONTEXT_LEN),
         params=SamplingParams(),
         stop_token_ids=frozenset(rng.randrange(VOCAB_SIZE) for _ in range(num_stops)),
-        mode=rng.choice((Mode.SSD, Mode.SSD, Mode.SSD, Mode.SD, Mode.AR)),
+        mode=rng.choice((Mode.SSD, Mode.SSD, Mode.SSD, Mode.SD, Mode.AR, Mode.SHADOW)),
     )
 
 

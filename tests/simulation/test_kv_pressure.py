@@ -29,7 +29,7 @@ def _scenario(seed: int) -> Scenario:
             max_len=CONTEXT_LEN - 20,
             params=SamplingParams(),
             stop_token_ids=frozenset(),
-            mode=(Mode.SSD, Mode.SSD, Mode.AR, Mode.SD)[index % 4],
+            mode=(Mode.SSD, Mode.SHADOW, Mode.AR, Mode.SD)[index % 4],
         )
         for index in range(5)
     )

@@ -23,7 +23,7 @@ from ssd.core.messages import (
     Refused,
 )
 from ssd.core.mode import Mode
-from ssd.core.rounds import DrafterPart, GrowthSpan, Lookup, RoundRecord, WhyPlain
+from ssd.core.rounds import DrafterPart, GrowthSpan, Lookup, RoundRecord, ShadowRound, WhyPlain
 from ssd.core.rule import Rule
 from ssd.core.sampling_params import MAX_SEED, SamplingParams
 from ssd.core.sparse_law import SparseLaw
@@ -112,6 +112,7 @@ records = st.builds(
         ),
         max_size=3,
     ).map(tuple),
+    shadow=st.none() | st.builds(ShadowRound, u32, u32, u32, u32, st.sampled_from(Lookup)),
 )
 spans = st.lists(st.builds(GrowthSpan, u64, u32, u64, u64, u32), max_size=4).map(tuple)
 features = st.builds(
