@@ -35,6 +35,7 @@ INNER: Mapping[str, tuple[str, ...]] = {
     "ssd.report": ("ssd.client", "ssd.core"),
     "ssd.bench": ("ssd.engine", "ssd.sampling", "ssd.core"),
     "ssd.simulate": ("ssd.core",),
+    "ssd.measure": ("ssd.report", "ssd.client", "ssd.simulate", "ssd.core"),
     "ssd.advise": ("ssd.simulate", "ssd.tokenizer", "ssd.engine.checkpoint", "ssd.core"),
     "ssd.worker": (
         *("ssd.engine", "ssd.sampling", "ssd.tokenizer", "ssd.wire", "ssd.v1"),

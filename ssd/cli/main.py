@@ -16,6 +16,7 @@ from ssd.cli import (
     dump,
     generate,
     health,
+    measure,
     place,
     serve,
     simulate,
@@ -40,6 +41,7 @@ app.command("trace")(trace.trace)
 app.command("top")(top.top)
 app.command("simulate")(simulate.simulate)
 app.command("advise")(advise.advise)
+app.command("measure")(measure.measure)
 app.command("place")(place.place)
 app.command("down")(down.down)
 app.command("doctor")(doctor.doctor)

@@ -4,8 +4,6 @@ from dataclasses import asdict, dataclass
 
 from ssd.report.comparison import Comparison
 
-_BURST = 1.5  # times the speed at which the verifier committed
-
 
 @dataclass(frozen=True, slots=True)
 class Served:
@@ -34,11 +32,7 @@ class DemoReport:
     @property
     def came_in_bursts(self) -> bool:
         """Whether a text reached the client so unevenly that its tokens per second say nothing."""
-        return any(
-            run.tokens_per_s > _BURST * run.verifier_tokens_per_s
-            for run in self.comparison.runs
-            if run.verifier_tokens_per_s > 0
-        )
+        return any(run.came_in_bursts for run in self.comparison.runs)
 
     def as_json(self) -> dict[str, object]:
         return {

@@ -1,13 +1,16 @@
 """One request as the client saw it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from ssd.client import Options
+from ssd.client import Options, Prompt
 from ssd.core.messages import FinishReason
 from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan, Lookup, RoundFigures, RoundRecord, figures_of
+from ssd.core.speculation_limits import SpeculationLimits
 
-Question = tuple[str, float, int, int]
+_BURST = 1.5  # times the speed at which the verifier committed
+
+Question = tuple[Prompt, float, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +21,9 @@ class Request:
     temperature: float
     seed: int
     prompt_name: str
-    prompt: str
+    prompt: Prompt
     max_tokens: int
+    speculation: SpeculationLimits = field(default_factory=SpeculationLimits)
 
     @property
     def question(self) -> Question:
@@ -34,6 +38,7 @@ class Request:
             temperature=self.temperature,
             seed=self.seed,
             mode=self.mode,
+            speculation=self.speculation,
             include_rounds=True,
         )
 
@@ -81,6 +86,11 @@ class RunRecord:
         """
         seconds = (self.rounds[-1].end_ns - self.rounds[0].end_ns) / 1e9 if self.rounds else 0.0
         return (self.num_tokens - 1) / seconds if seconds > 0 else 0.0
+
+    @property
+    def came_in_bursts(self) -> bool:
+        """Whether it reached the client so unevenly that its tokens per second say nothing."""
+        return 0 < _BURST * self.verifier_tokens_per_s < self.tokens_per_s
 
     @property
     def figures(self) -> RoundFigures:

@@ -4,6 +4,7 @@ from ssd.core.messages import FinishReason
 from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan, Lookup, RoundRecord
 from ssd.report import Comparison, DemoReport, Request, RunRecord, Served
+from ssd.report.side_by_side import MODES
 
 MS = 1_000_000
 PROMPTS = ("opening", "request", "copy")
@@ -74,7 +75,7 @@ def all_runs() -> list[RunRecord]:
     """Three prompts at two temperatures in three modes, all alike."""
     return [
         run_record(mode, temperature=temperature, prompt=prompt)
-        for mode in Mode
+        for mode in MODES
         for temperature in (0.0, 1.0)
         for prompt in PROMPTS
     ]

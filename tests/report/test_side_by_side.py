@@ -8,13 +8,14 @@ from ssd.core.mode import Mode
 from ssd.report import Comparison, Plan, results_table
 from ssd.report.live_text import printable
 from ssd.report.prompts import PLAIN, TALES
+from ssd.report.side_by_side import MODES
 from tests.report.synthetic_runs import all_runs, run_record
 
 PLAN = Plan(TALES, (0.0, 1.0), seed=3, max_tokens=96)
 
 
 def test_every_mode_is_asked_the_same_questions() -> None:
-    questions = [[each.question for _, each in PLAN.requests(mode)] for mode in Mode]
+    questions = [[each.question for _, each in PLAN.requests(mode)] for mode in MODES]
     assert len(questions[0]) == len(set(questions[0])) == 6
     assert all(each == questions[0] for each in questions)
 
