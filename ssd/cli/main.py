@@ -24,8 +24,10 @@ from ssd.cli import (
     top,
     trace,
 )
+from ssd.cli.plain_errors import PlainErrors
 
 app = typer.Typer(
+    cls=PlainErrors,
     help="A service for speculative speculative decoding: a drafter guesses ahead on one device "
     "while a verifier checks on another, and the text is exactly the target model's own.",
     no_args_is_help=True,

@@ -1,7 +1,7 @@
 """`ssd measure`: what speculation does on one's own prompts."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -123,7 +123,7 @@ def _service(
     api_key_file: Path | None,
     config: Path | None,
     assignments: list[str] | None,
-    flags: dict[str, object],
+    flags: Mapping[str, object],
     console: Console,
 ) -> Iterator[Client]:
     """A client of the service at the address, or of one that serves as long as the block lasts."""

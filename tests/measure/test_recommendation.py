@@ -115,6 +115,7 @@ def test_an_expectation_is_near_what_ideal_rounds_do() -> None:
     ]
     sd, ssd = recommend(measured)[0].ways
     assert sd.expected == pytest.approx(3.05 * 11 / (11 + 4 * 2), rel=0.15)
+    assert sd.expected is not None
     assert ssd.expected is not None
     assert ssd.expected > sd.expected
 
