@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
+import ray
 from ray.util.placement_group import (
     PlacementGroup,
     get_placement_group,
@@ -35,13 +36,19 @@ def get_or_create_group(
             lifetime="detached",
             bundle_label_selector=[dict(each) for each in labels],
         )
-        undo.callback(remove_placement_group, group)
+        undo.callback(_take_back, group)
     elif [dict(bundle) for bundle in group.bundle_specs] != list(bundles):
         raise ConfigError(
             f"this cluster holds workers placed on {group.bundle_specs}, and now {list(bundles)} "
             "is asked for: remove them first with `ssd place --remove`"
         )
     return group
+
+
+def _take_back(group: PlacementGroup) -> None:
+    """Without a connection Ray would start a cluster of its own here, to ask that."""
+    if ray.is_initialized():
+        remove_placement_group(group)
 
 
 def _find_group() -> PlacementGroup | None:

@@ -148,8 +148,14 @@ def _get_or_create_actor(
         return ray.get_actor(worker.name)
     except ValueError:
         actor = _create_actor(worker, actor_class, seat)
-        undo.callback(ray.kill, actor, no_restart=True)
+        undo.callback(_take_back, actor)
         return actor
+
+
+def _take_back(actor: ActorHandle) -> None:
+    """Without a connection Ray would start a cluster of its own here, to ask that."""
+    if ray.is_initialized():
+        ray.kill(actor, no_restart=True)
 
 
 def _create_actor(worker: WorkerSpec, actor_class: type, seat: _Seat) -> ActorHandle:
