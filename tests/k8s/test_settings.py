@@ -11,7 +11,7 @@ import pytest
 import ray
 from ray.scripts.scripts import start as ray_start
 
-from ssd.config import LoadedConfig, SsdConfig, load_config
+from ssd.config import LoadedConfig, load_config
 from tests.k8s.manifests import (
     CHECKOUT,
     Document,
@@ -144,8 +144,6 @@ def test_the_operator_would_set_no_switch_to_false(documents: tuple[Document, ..
 
 def loaded(each: Started, folder: Path) -> LoadedConfig:
     assert each.config is not None
-    if "security" not in SsdConfig.model_fields and "SSD_SECURITY__TLS_CERT" in each.environment:
-        pytest.skip("this version has no settings security.*")
     file = folder / "ssd.yaml"
     file.write_text(each.config)
     return load_config(file=file, environment=each.environment, overrides={})
