@@ -13,6 +13,8 @@ With --same-processes there is one service, which samples, and the other side ar
 their caller marks as not sampled: they cost one parse of a header more than without tracing, and
 the luck of two sets of processes is out of the comparison.
 
+Mode `sd` takes turns, so its speed scatters less than that of `ssd`, and it makes the same spans.
+
 With --keep FILE the pairs of one run join those of earlier runs with the same arguments, for a
 machine that is not quiet for long enough.
 """
@@ -63,6 +65,9 @@ def main() -> None:
     parser.add_argument("--restarts", type=int, default=4, help="lives of the processes")
     parser.add_argument("--requests", type=int, default=6, help="requests of one measurement")
     parser.add_argument("--tokens", type=int, default=200)
+    parser.add_argument(
+        "--mode", type=Mode, default=Mode.SSD, choices=list(Mode), help="of speculation"
+    )
     parser.add_argument("--same-processes", action="store_true")
     parser.add_argument("--keep", type=Path, help="file that pairs are added to and read from")
     chosen = parser.parse_args()
@@ -80,10 +85,10 @@ def main() -> None:
                     else Side(stack.enter_context(_service(None)))
                 )
                 for side in (off, traced):
-                    _run(side, next(prompts), chosen.tokens)  # warms up
+                    _run(side, next(prompts), chosen.tokens, chosen.mode)  # warms up
                 for _ in range(life, chosen.pairs, chosen.restarts):
                     asked = [next(prompts) for _ in range(chosen.requests)]
-                    pairs.append(_pair(off, traced, asked, chosen.tokens))
+                    pairs.append(_pair(off, traced, asked, chosen.tokens, chosen.mode))
         num_spans = len(receiver.spans)
     if chosen.keep is not None:
         chosen.keep.write_text(json.dumps([*kept, pairs]))
@@ -94,6 +99,7 @@ def main() -> None:
         json.dumps(
             {
                 "sampled": chosen.ratio,
+                "mode": chosen.mode.value,
                 "same_processes": chosen.same_processes,
                 "pairs": len(ratios),
                 "tokens_per_s_off": round(statistics.median(plain for plain, _ in pairs), 1),
@@ -151,24 +157,24 @@ def _kept(file: Path | None) -> list[list[Pair]]:
     return json.loads(file.read_text()) if file is not None and file.exists() else []
 
 
-def _pair(off: Side, traced: Side, prompts: Sequence[str], num_tokens: int) -> Pair:
+def _pair(off: Side, traced: Side, prompts: Sequence[str], num_tokens: int, mode: Mode) -> Pair:
     """Tokens per second of both sides over the same prompts."""
     tokens = {off: 0, traced: 0}
     seconds = {off: 0.0, traced: 0.0}
     for number, prompt in enumerate(prompts):
         for side in (off, traced) if number % 2 else (traced, off):
-            more_tokens, more_seconds = _run(side, prompt, num_tokens)
+            more_tokens, more_seconds = _run(side, prompt, num_tokens, mode)
             tokens[side] += more_tokens
             seconds[side] += more_seconds
     return tokens[off] / seconds[off], tokens[traced] / seconds[traced]
 
 
-def _run(side: Side, prompt: str, num_tokens: int) -> tuple[int, float]:
+def _run(side: Side, prompt: str, num_tokens: int, mode: Mode) -> tuple[int, float]:
     """Tokens after the text's first, and the time that they took."""
     options = Options(
         max_tokens=num_tokens,
         temperature=0.0,
-        mode=Mode.SSD,
+        mode=mode,
         ignore_eos=True,
         traceparent=side.traceparent,
     )
