@@ -12,7 +12,7 @@ from ssd.config import SsdConfig
 from ssd.core.drafter import Drafter
 from ssd.core.drafter_limits import DrafterLimits
 from ssd.core.drafter_outputs import Output
-from ssd.core.growth import GrowthLimits, chain_limits
+from ssd.core.growth import GrowthLimits, chain_limits, tree_limits
 from ssd.engine.engine_thread import EngineThread, run_like_engine
 from ssd.engine.loading import LoadedModel
 from ssd.sampling.draft_law import DraftPolicy
@@ -130,18 +130,23 @@ def _limits(config: SsdConfig, draft: LoadedModel) -> DrafterLimits:
         device=device_of(config),
         cpu_share=_CPU_SHARE,
     )
+    growth = GrowthLimits(
+        num_candidates=drafter.candidates,
+        frontier=drafter.frontier,
+        urgent_frontier=drafter.frontier_while_waiting,
+        max_depth=drafter.max_depth,
+        min_reach=drafter.min_reach,
+        num_siblings=drafter.siblings,
+        order=drafter.growth,
+    )
+    chain = chain_limits(drafter.sd_depth)
+    if drafter.sd_frontier > 1:
+        chain = tree_limits(drafter.sd_depth, drafter.sd_frontier, growth)
     return DrafterLimits(
         context_len=draft.context_len,
         kv_slots=slots,
-        growth=GrowthLimits(
-            num_candidates=drafter.candidates,
-            frontier=drafter.frontier,
-            urgent_frontier=drafter.frontier_while_waiting,
-            max_depth=drafter.max_depth,
-            min_reach=drafter.min_reach,
-            num_siblings=drafter.siblings,
-        ),
-        chain=chain_limits(drafter.sd_depth),
+        growth=growth,
+        chain=chain,
         max_rows=drafter.max_rows,
         prefill_rows=drafter.prefill_rows,
     )

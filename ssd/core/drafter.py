@@ -25,6 +25,7 @@ from ssd.core.drafter_outputs import (
     refusal,
 )
 from ssd.core.edge_rates import EdgeRates, are_counts
+from ssd.core.fan_out import order_estimates
 from ssd.core.ids import KvId
 from ssd.core.keys import key_of
 from ssd.core.kv_pool import KvPool
@@ -35,6 +36,7 @@ from ssd.core.rule import Rule
 from ssd.core.step_planner import StepPlanner
 
 _FAILURES_OF_A_POISONED = 3
+_MESSAGE_S = 0.0004  # of the drafter's core, roughly, for a message and its way through Python
 _AHEAD = 256  # slots for so much output are held from the start
 
 
@@ -244,7 +246,8 @@ class Drafter:
     ) -> None:
         expansion = expansion_of(session, step, node, candidates)
         rates = self.rates if session.opening.params.is_coupled else self.ratio_rates
-        session.tree.expand(node, expansion.token_ids, expansion.estimates, rates)
+        estimates, counted = order_estimates(session.limits.order, expansion.estimates, rates)
+        session.tree.expand(node, expansion.token_ids, estimates, counted)
         if not node.is_dropped:
             session.pending.append(expansion)
             session.pending_reach += session.tree.reach_of(node)
@@ -253,7 +256,7 @@ class Drafter:
         """Send what was collected if a verifier can use it now, or if nothing more will come."""
         is_exhausted = not self._planner.has_work(session)
         is_news = is_exhausted and not session.is_exhausted
-        if not (is_news or session.pending_reach >= session.limits.push_reach):
+        if not (is_news or session.pending_reach >= self._push_reach(session)):
             return []
         if is_exhausted:
             session.told_exhausted_len = session.committed_len
@@ -269,6 +272,13 @@ class Drafter:
         session.pending_reach = 0.0
         session.spans.clear()
         return [ToVerifier(session.peer, grow)]
+
+    def _push_reach(self, session: DraftSession) -> float:
+        """Beside a long step a message costs little, and what it brings comes sooner."""
+        if self.cost is None:
+            return session.limits.push_reach
+        step_s = max(self.cost.forward_s(ForwardSize(1, session.committed_len)), _MESSAGE_S)
+        return session.limits.push_reach * _MESSAGE_S / step_s
 
     def _drop(self, key: SessionKey, *, may_keep: bool = True) -> list[Output]:
         session = self.sessions.pop(key, None)

@@ -1,6 +1,6 @@
 """What one drafter can hold and do at once."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ssd.core.growth import GrowthLimits
 from ssd.core.kv_pool import BLOCK_SLOTS
@@ -28,4 +28,4 @@ class DrafterLimits:
         """A chain is as deep as the request allows; growing ahead goes on below that."""
         if opening.mode is not Mode.SD:
             return self.growth
-        return replace(self.chain, max_depth=opening.speculation.depth(self.chain.max_depth))
+        return self.chain.to_depth(opening.speculation.depth(self.chain.max_depth))

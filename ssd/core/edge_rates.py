@@ -16,6 +16,7 @@ NUM_BUCKETS = 13
 PRIOR_TESTS = 20.0  # the drafter's own estimate counts as much as this many tests
 MEMORY_TESTS = 2000.0  # older tests fade, so that a change of text is noticed
 NUM_CELLS = NUM_RANKS * NUM_BUCKETS
+_USUAL_FIRST_RATE = 0.8  # until counts say otherwise
 _EDGES = [1 / (1 + math.exp(NUM_BUCKETS / 2 - edge)) for edge in range(1, NUM_BUCKETS)]
 """Estimates between two counters: those of log-odds -5.5, -4.5, ... 5.5."""
 
@@ -46,6 +47,12 @@ class EdgeRates:
         cell = cell_of(rank, estimate)
         believed = self.matches[cell] + PRIOR_TESTS * estimate
         return min(max(believed / (self.tests[cell] + PRIOR_TESTS), 1e-6), 1.0 - 1e-6)
+
+    @property
+    def first_rate(self) -> float:
+        """How often the first candidate of a node was the target's token."""
+        tests, matches = sum(self.tests[:NUM_BUCKETS]), sum(self.matches[:NUM_BUCKETS])
+        return (matches + PRIOR_TESTS * _USUAL_FIRST_RATE) / (tests + PRIOR_TESTS)
 
     def log_weights(self, estimates: Sequence[float]) -> list[float]:
         """The logarithm of each candidate's weight, by rank."""

@@ -12,9 +12,40 @@ keys at depth k: the geometric fan-out of the SSD paper (Theorem 12), with count
 place of a and r.
 """
 
+from collections.abc import Sequence
+from enum import StrEnum
+
+from ssd.core.edge_rates import EdgeRates
+
+
+class GrowthOrder(StrEnum):
+    """Which nodes are grown first: those likeliest to be passed (`reach`), or, as the SSD paper has
+    it, by structure alone: fewer guesses of a bonus token the deeper it stands (`geometric`), or as
+    many at every depth of the chain (`uniform`)."""
+
+    REACH = "reach"
+    GEOMETRIC = "geometric"
+    UNIFORM = "uniform"
+
+
 _ACCEPTED = 0.6  # of first proposals, until counts say otherwise
 _DECAY = 2.0  # 1 + r
 _TOTAL = 1.645  # of j^-2 over all j
+_CERTAIN = 1.0 - 1e-6
+UNCOUNTED = EdgeRates()
+"""Takes estimates as they are; nobody counts with it."""
+
+
+def order_estimates(
+    order: GrowthOrder, estimates: Sequence[float], rates: EdgeRates
+) -> tuple[Sequence[float], EdgeRates]:
+    """By what a growing tree ranks the candidates of a node, and the counts that correct it."""
+    if order is GrowthOrder.REACH:
+        return estimates, rates
+    first = rates.first_rate if order is GrowthOrder.GEOMETRIC else _CERTAIN
+    rest = 1.0 - rates.first_rate
+    keys = [rest / _TOTAL * place**-_DECAY for place in range(1, len(estimates))]
+    return [first, *keys][: len(estimates)], UNCOUNTED
 
 
 def structural_estimates(num_proposals: int, num_candidates: int) -> tuple[float, ...]:

@@ -17,6 +17,17 @@ _IN_A_ROW = 3.0  # a step that starts later than this many forwards after the la
 # waiting ended there, with trees shallower than the price asked for.
 _PATIENCE = 3.0
 _SILENT_AFTER = 2  # waits in a row without any arrival; one may be a thread that was not scheduled
+_LAG = 1.5
+_LEAST_SHARE = 0.4
+
+
+def share_to_beat(step_s: float, forward_s: float) -> float:
+    """How much of the price waiting for a growth step must beat.
+
+    All of it where many steps fit under a verification. Where few do, what a text gets is bounded
+    by the steps grown for it, and one more is worth more than what it adds to this round.
+    """
+    return max(1.0 - _LAG * step_s / forward_s, _LEAST_SHARE)
 
 
 class DrafterPace:

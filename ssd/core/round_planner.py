@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 
 from ssd.core.cost_model import CostModel, ForwardSize
-from ssd.core.launch import DrafterPace, Patience
+from ssd.core.launch import DrafterPace, Patience, share_to_beat
 from ssd.core.mode import Mode
 from ssd.core.plain_probes import PlainProbes
 from ssd.core.price import Price
@@ -18,8 +18,6 @@ from ssd.core.source_rates import SourceRates
 from ssd.core.verifier_limits import VerifierLimits
 from ssd.core.verifier_round import Round, Share
 from ssd.core.verifier_session import VerifierSession
-
-_GOOD_ENOUGH = 0.5  # measured on two cores: as fast as 0.6 with deeper trees; at 0.4 less overlaps
 
 Plan = Sequence[tuple[VerifierSession, PlannedTree]]
 
@@ -85,8 +83,8 @@ class RoundPlanner:
         """A tree for each decoding session: the whole chain in mode `sd`, else what is worth its
         rows. While prefill is queued half of the row budget is kept for it."""
         decoding = [each for each in running if not each.is_prefilling]
-        chains = [each for each in decoding if each.opening.mode is Mode.SD]
-        trees = [each for each in decoding if each.opening.mode is not Mode.SD]
+        chains = [each for each in decoding if self._is_chain(each)]
+        trees = [each for each in decoding if not self._is_chain(each)]
         is_prefilling = len(decoding) < len(running)
         budget = self._limits.max_rows // 2 if is_prefilling else self._limits.max_rows
         self._is_probe = self._probes.is_due and bool(trees) and not chains
@@ -109,19 +107,23 @@ class RoundPlanner:
         until = self._wait_for_chains(planned, now)
         if until is not None:
             return until
+        sessions = [session for session, _ in planned]
+        floor = self._price.tokens_per_s * self._row_s(sessions)
         promise = sum(
-            tree.open_reach
+            max(tree.open_reach * self.rates_of(session).first_rate - floor, 0.0)
             for session, tree in planned
             if session.opening.mode is Mode.SSD and session.expects_growth
         )
         # A round launched now may earn more than rounds did lately, and waiting must beat both: a
-        # verifier that waited too long would otherwise find waiting cheap for ever. It need not
-        # beat them in full, because a round also costs messages, on the drafter's core if need be.
+        # verifier that waited too long would otherwise find waiting cheap for ever.
         sizes = [(tree.tree.num_nodes, session.committed_len) for session, tree in planned]
         size = ForwardSize(sum(rows for rows, _ in sizes), sum(rows * len_ for rows, len_ in sizes))
-        at_once = sum(1.0 + tree.reach for _, tree in planned) / self.cost.forward_s(size)
-        price = _GOOD_ENOUGH * max(self._price.tokens_per_s, at_once)
-        return self._patience.wait_until(now, promise=promise, tokens_per_s=price)
+        forward_s = self.cost.forward_s(size)
+        at_once = sum(1.0 + tree.reach for _, tree in planned) / forward_s
+        price = max(self._price.tokens_per_s, at_once)
+        return self._patience.wait_until(
+            now, promise=promise, tokens_per_s=price * share_to_beat(self._pace.step_s, forward_s)
+        )
 
     def launch(self, planned: Plan, running: Sequence[VerifierSession]) -> Round:
         """Pack the trees and, in what is left of the row budget, prefill chunks."""
@@ -167,6 +169,9 @@ class RoundPlanner:
                 room = max(self._limits.max_rows - len(decoding), 0)
                 trees = read_off([soil], max_nodes=room, is_worth=lambda reach: reach >= floor)
                 session.shadow.begin(trees[0])
+
+    def _is_chain(self, session: VerifierSession) -> bool:
+        return session.opening.mode is Mode.SD and not self._limits.sd_is_tree
 
     def _row_s(self, sessions: Sequence[VerifierSession]) -> float:
         """Seconds of one more row above the roots, over a text of middling length."""

@@ -14,7 +14,8 @@ class VerifierLimits:
     `max_nodes` bounds a session's tree, `max_rows` a forward, `kv_slots` the KV of all sessions,
     handed out `kv_block` at a time.
     Every session has a row in every round and prefill has half of them, so `max_sessions` follows.
-    `sd_depth` is the length of the chain that mode `sd` waits for, `sd_patience_s` for how long.
+    `sd_depth` is the length of the chain that mode `sd` waits for, `sd_patience_s` for how long;
+    where its drafts are trees (`sd_is_tree`), a round verifies of them what mode `ssd` would.
     `ngram` lets sessions draft for themselves, with a table that they share or each its own.
     """
 
@@ -25,6 +26,7 @@ class VerifierLimits:
     max_rows: int = 256
     sd_depth: int = 4
     sd_patience_s: float = 1.0
+    sd_is_tree: bool = False
     kv_block: int = BLOCK_SLOTS
     ngram: NgramLimits | None = None
     shares_ngrams: bool = False

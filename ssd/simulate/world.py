@@ -191,7 +191,10 @@ class _DrafterProcess:
         self._steps_left = 0  # in step: of the batch at hand
         self._inbox: deque[Order] = deque()
         chain = chain_limits(scenario.chain_depth)
-        self.core = Drafter(DrafterLimits(_PLENTY, _PLENTY, scenario.growth, chain))
+        # In step a batch is as wide as its limits say, whatever it costs.
+        steps = [(rows, self._costs.growth_step_s(rows)) for rows in (1, 4, 16)]
+        cost = None if scenario.in_step else CostModel(steps)
+        self.core = Drafter(DrafterLimits(_PLENTY, _PLENTY, scenario.growth, chain), cost=cost)
 
     def receive(self, message: Order) -> None:
         self._inbox.append(message)
