@@ -34,6 +34,9 @@ INNER: Mapping[str, tuple[str, ...]] = {
     "ssd.telemetry": ("ssd.core",),
     "ssd.report": ("ssd.client", "ssd.core"),
     "ssd.bench": ("ssd.engine", "ssd.sampling", "ssd.core"),
+    "ssd.service_bench": (
+        *("ssd.bench", "ssd.engine", "ssd.sampling", "ssd.client", "ssd.report", "ssd.core"),
+    ),
     "ssd.simulate": ("ssd.core",),
     "ssd.measure": ("ssd.report", "ssd.client", "ssd.simulate", "ssd.core"),
     "ssd.advise": ("ssd.simulate", "ssd.tokenizer", "ssd.engine.checkpoint", "ssd.core"),

@@ -1,7 +1,7 @@
 """The verifier's streams to its drafters: one to each that the coordinator assigned."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import structlog
@@ -14,6 +14,7 @@ from ssd.core.peer_clock import offset_of, on_our_clock
 from ssd.core.verifier_outputs import Output, ToDrafter
 from ssd.v1 import drafter_pb2_grpc
 from ssd.wire.checksums import CheckedChannel
+from ssd.wire.delay_line import DelayLine
 from ssd.wire.dialed_stream import DialedStream, StreamKind, StreamTimeouts
 from ssd.wire.envelopes import (
     DrafterOrder,
@@ -48,11 +49,14 @@ class DrafterLinks:
         *,
         me: Capabilities,
         timeouts: StreamTimeouts,
+        delay_s: float = 0.0,
     ) -> None:
+        """Messages other than heartbeats are held back for `delay_s`, each way."""
         self._machine = machine
         self._post = post
         self._me = me
         self._timeouts = timeouts
+        self._delay_s = delay_s
         self._links: dict[str, _DrafterLink] = {}
         self._assigned: dict[str, frozenset[str]] = {}  # by coordinator
 
@@ -79,7 +83,7 @@ class DrafterLinks:
         for address, link in self._links.items():
             mine = [each.message for each in orders if each.drafter_id in (None, address)]
             if mine:
-                link.stream.send(mine)
+                link.send(mine)
 
     def clock_offset_ns(self) -> int | None:
         """A drafter's clock minus ours, of the first that is attached; None without any."""
@@ -112,10 +116,16 @@ class _DrafterLink:
         self.stream: DialedStream[DrafterOrder, DrafterReport] = DialedStream(
             address, _KIND, self, hello=encode_hello(links._me), timeouts=links._timeouts
         )
+        self._delays = DelayLine(links._delay_s), DelayLine(links._delay_s)
         self._task = asyncio.create_task(self.stream.run())
+
+    def send(self, orders: Sequence[DrafterOrder]) -> None:
+        self._delays[0].put(lambda: self.stream.send(orders))
 
     def close(self) -> asyncio.Task[None]:
         self._task.cancel()
+        for line in self._delays:
+            line.close()
         self.lost("no longer assigned")
         return self._task
 
@@ -130,6 +140,9 @@ class _DrafterLink:
         self._links._post(lambda: self._core.drafter_attached(self.address, kind))
 
     def received(self, report: DrafterReport) -> None:
+        self._delays[1].put(lambda: self._take(report))
+
+    def _take(self, report: DrafterReport) -> None:
         match report:
             case Grow():
                 offset_ns = self._offset_ns

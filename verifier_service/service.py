@@ -74,7 +74,11 @@ class VerifierService:
             num_threads=config.verifier.threads,
         )
         self._links = DrafterLinks(
-            self.machine, self.engine.post, me=me, timeouts=_stream_timeouts(config)
+            self.machine,
+            self.engine.post,
+            me=me,
+            timeouts=_stream_timeouts(config),
+            delay_s=config.verifier.drafter_delay_ms / 1e3,
         )
         self.servicer.engine, self.servicer.links = self.engine, self._links
         self.servicer.flights = self.flights
@@ -190,6 +194,7 @@ def _limits(config: SsdConfig, target: LoadedModel) -> VerifierLimits:
         max_rows=config.verifier.max_rows,
         sd_depth=config.drafter.sd_depth,
         sd_patience_s=config.timeouts.peer_dead_s,
+        sd_is_tree=config.drafter.sd_frontier > 1,
     )
 
 

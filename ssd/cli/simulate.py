@@ -63,7 +63,7 @@ def simulate(
     vary: Annotated[Vary | None, typer.Option(help="Sweep this instead of one point.")] = None,
     paper: Annotated[bool, typer.Option("--paper", help="Predict the paper's figures.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="File for the figures.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="File for a picture of the sweep.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="File for a picture.")] = None,
 ) -> None:
     """Run the service's own core in modelled time and say what it would reach.
 
@@ -78,10 +78,10 @@ def simulate(
     """
     console, progress_console = Console(), Console(stderr=True)
     with one_sentence_errors():
-        if plot is not None and vary is None:
-            raise ConfigError("--plot draws a sweep: name one with --vary")
+        if plot is not None and vary is None and not paper:
+            raise ConfigError("--plot draws a sweep or the paper: give --vary or --paper")
         if paper:
-            _paper(console, json_file)
+            _paper(console, json_file, plot)
             return
         scenario = Scenario(
             costs=Costs(
@@ -152,7 +152,7 @@ def _point_json(point: _Point) -> dict[str, Any]:
     return {"point": point.label, "modes": modes}
 
 
-def _paper(console: Console, json_file: Path | None) -> None:
+def _paper(console: Console, json_file: Path | None, plot: Path | None) -> None:
     with console.status("simulating the paper's pairs"):
         predictions = predict_paper()
     console.print(_paper_table(predictions))
@@ -164,6 +164,8 @@ def _paper(console: Console, json_file: Path | None) -> None:
             console.print(f"assumed for {pair.name}: {assumption}")
     if json_file is not None:
         _write(json_file, {"paper": [asdict(each) for each in predictions]})
+    if plot is not None:
+        _draw_paper(predictions, plot)
 
 
 def _paper_table(predictions: Sequence[Prediction]) -> Table:
@@ -180,6 +182,30 @@ def _paper_table(predictions: Sequence[Prediction]) -> Table:
             "-" if each.lookahead is None else str(each.lookahead),
         )
     return table
+
+
+def _draw_paper(predictions: Sequence[Prediction], path: Path) -> None:
+    """Published and simulated speeds side by side; what was fitted is pale."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    axes = figure.add_subplot()
+    places = range(len(predictions))
+    published = [each.published for each in predictions]
+    simulated = [each.simulated for each in predictions]
+    axes.bar([place - 0.2 for place in places], published, width=0.4, color="#9aa0a6")
+    bars = axes.bar([place + 0.2 for place in places], simulated, width=0.4, color="#2f6fb0")
+    for bar, each in zip(bars, predictions, strict=True):
+        bar.set_alpha(0.35 if each.is_fitted else 1.0)
+    axes.bar_label(bars, [f"{each.error:+.0%}" for each in predictions], fontsize=8)
+    axes.set_xticks(list(places), [_label(each) for each in predictions], fontsize=8)
+    axes.set_ylabel("tokens/s; grey: published, blue: simulated (pale: fitted)")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+
+
+def _label(prediction: Prediction) -> str:
+    return prediction.pair.replace(" / ", "\n/ ") + f"\n{prediction.mode}"
 
 
 def _draw(points: Sequence[_Point], vary: Vary | None, path: Path) -> None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from ssd.config.memory import MEMORY_PATTERN
 from ssd.core.drafter_kind import TRAITS, DrafterKind
+from ssd.core.fan_out import GrowthOrder
 from ssd.core.mode import Mode
 from ssd.core.ngram_limits import NgramForm
 from ssd.core.rule import Rule
@@ -30,6 +31,7 @@ Siblings = Annotated[int, Field(ge=1, le=8), _NO_BOOLEAN]
 Port = Annotated[int, Field(ge=0, le=65535), _NO_BOOLEAN]
 Seconds = Annotated[float, Field(gt=0), _NO_BOOLEAN]
 Fraction = Annotated[float, Field(ge=0, le=1), _NO_BOOLEAN]
+Milliseconds = Annotated[float, Field(ge=0), _NO_BOOLEAN]
 Share = Annotated[float, Field(gt=0, le=1), _NO_BOOLEAN]
 Text = Annotated[str, Field(min_length=1)]
 Address = Annotated[str, Field(pattern=r"^\S+:\d{1,5}$", title="HOST:PORT")]
@@ -146,6 +148,8 @@ class VerifierSection(Section):
     # One core each leaves room for the streams on a small machine.
     threads: Count = 1
     """CPU threads of a forward."""
+    drafter_delay_ms: Milliseconds = 0.0
+    """Hold back what goes to drafters and what comes from them, to measure what a network costs."""
 
     @model_validator(mode="after")
     def _check_tree_fits(self) -> Self:
@@ -164,7 +168,8 @@ class DrafterSection(Section):
     """Address it listens on."""
     port: Port = 0
     """Port it listens on; 0 picks a free one."""
-    max_depth: Count = 8
+    # A tree of four under verification and a next one of four are two thirds of this.
+    max_depth: Count = 12
     """Tokens that it drafts ahead of the committed text, at most."""
     # With 4 candidates one round in five ended on a token not listed, with 8 one in twenty-five.
     candidates: Count = 6
@@ -176,8 +181,12 @@ class DrafterSection(Section):
     """Nodes that one growth step expands while a verifier waits."""
     min_reach: Share = 1e-3
     """Growth stops at nodes that the target reaches with a smaller probability than this."""
+    growth: GrowthOrder = GrowthOrder.REACH
+    """What grows first: what is likeliest reached, or a geometric or uniform fan-out."""
     sd_depth: Count = 4
     """Tokens of the chain that mode sd drafts per round."""
+    sd_frontier: Count = 1
+    """Nodes that a step of mode sd expands: 1 drafts a chain, more a tree like that of mode ssd."""
     siblings: Siblings | None = None
     """Candidates of one node that may be verified, 1 for chains; null: all, under rule ratio 1."""
     law_size: Count = 64

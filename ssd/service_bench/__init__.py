@@ -1,0 +1,1 @@
+"""The whole service against itself in other modes, on the same prompts: `ssd bench`."""
