@@ -54,10 +54,10 @@ async def test_a_depth_bounds_what_sd_verifies(
     draft: LoadedModel,
 ) -> None:
     await cluster.pair(target, draft)
-    plan = Plan(max_tokens=16, num_blocks=1, num_prompts=1)
+    plan = Plan(max_tokens=16, num_blocks=1, num_prompts=1, num_sweep_prompts=0)
     contenders = [Contender(f"sd{depth}", Mode.SD, depth=depth) for depth in (1, 3)]
     async with AsyncClient(cluster.address) as client:
-        outcome = await Race({Setup(): client}, plan, list("abcd"), done=lambda name: None).run(
+        outcome = await Race({Setup(): client}, plan, list("ab"), done=lambda name: None).run(
             contenders
         )
     depths = [
