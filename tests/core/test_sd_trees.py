@@ -45,7 +45,7 @@ def test_a_verifier_waits_for_the_whole_tree_and_then_verifies_siblings_too() ->
     bench = test_verifier.Bench(limits)
     bench.attach()
     bench.open(mode=Mode.SD)
-    bench.round()  # the prompt
+    bench.prefill()
     assert isinstance(bench.core.next_action(bench.now), Idle)
     bench.grow(Expansion(key_of(TEXT), len(TEXT), (5, 6), (0.5, 0.4)))
     assert isinstance(bench.core.next_action(bench.now), Idle), "more of the tree may come"
