@@ -22,7 +22,7 @@ PYTEST := $(BIN)/pytest
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(STAMP) ## Create .venv and install everything (does nothing when nothing changed)
@@ -63,6 +63,20 @@ k8s-check: setup ## Check every manifest and Dockerfile; CRDS=DIR with RayCluste
 .PHONY: soak
 soak: setup ## The long tests: hours
 	$(PYTEST) -m soak --timeout 7200
+
+PEERS := .venv-peers
+PEERS_STAMP := $(PEERS)/.installed-$(shell cksum < benchmarks/peers/requirements.txt | cut -d' ' -f1)
+
+$(PEERS_STAMP): benchmarks/peers/requirements.txt
+	[ -x $(PEERS)/bin/python ] || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet "$$(grep '^torch==' $<)"
+	$(PEERS)/bin/python -m pip install --quiet -r $<
+	rm -f $(PEERS)/.installed-*
+	touch $@
+
+.PHONY: bench-peers
+bench-peers: setup $(PEERS_STAMP) ## Beside transformers, llama.cpp and OpenVINO on the same pair: half an hour
+	$(BIN)/python -m benchmarks.peers
 
 .PHONY: proto
 proto: setup ## Generate ssd/v1 and the reference in docs/api.md from protos/
