@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import psutil
 
-_MARK = "SSD_PEERS_RUN"
+_MARK = "BENCH_PEERS_RUN"  # not SSD_*, which are settings
 
 
 class ForeignLoad:
