@@ -59,8 +59,8 @@ def main() -> None:
                 replace(each, drafting=given.get(each.name, each.drafting)) for each in contestants
             ]
             outcome = hold(contestants, prompts, plan, print, load=load)
-        report = _report(outcome, plan, prompts, pair, modes[Mode.SSD])
-        _leave(report, arguments.out)
+            report = _report(outcome, plan, prompts, pair, modes[Mode.SSD])
+            _leave(report, arguments.out)
         if arguments.forwards:
             _run_for_peers(arguments, "forwards", pair, folder)
     if not report.is_identical:

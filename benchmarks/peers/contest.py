@@ -8,7 +8,7 @@ from benchmarks.peers.engine import Answer, Drafting, Engine, Task
 from benchmarks.peers.foreign_load import ForeignLoad
 
 _WARM_UP_TOKENS = 32
-_TRIES = 3
+_TRIES = 2
 
 
 @dataclass(frozen=True)

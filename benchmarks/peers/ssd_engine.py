@@ -16,7 +16,7 @@ from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan, RoundRecord
 from ssd.core.speculation_limits import SpeculationLimits
 
-_READY_S = 120.0
+_READY_S = 180.0
 
 
 class ServiceMode:
