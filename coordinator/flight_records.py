@@ -1,25 +1,28 @@
-"""The flight records of this coordinator's books; see `ssd.core.flight_recorder`."""
+"""The flight records of a request: this coordinator's books, and what the workers keep of it."""
 
-from pathlib import Path
+from collections.abc import Iterable
+from typing import Any
 
-import structlog
+import grpc.aio
 
 from ssd.core.flight_recorder import FlightRecorder
 from ssd.core.ids import SessionId
 from ssd.core.recorded_books import BooksFlights, RecordedBooks
 from ssd.core.session_names import is_of_request
-from ssd.wire.flight_file import COORDINATOR, pack, write_records
+from ssd.v1 import drafter_pb2, drafter_pb2_grpc, registry_pb2, verifier_pb2, verifier_pb2_grpc
+from ssd.wire.channels import open_channel
+from ssd.wire.flight_file import COORDINATOR, FlightStore, pack
+from ssd.wire.security import Security
 
-log = structlog.get_logger()
+_TIMEOUT_S = 5.0
 
 
-class FlightRecords:
-    """What happened to each session in the books; left in `folder` when something broke."""
+class BooksRecords:
+    """What happened to each session in the books; left in `store` when something broke."""
 
-    def __init__(self, folder: Path | None = None, *, with_tokens: bool = False) -> None:
+    def __init__(self, store: FlightStore | None = None) -> None:
         self._flights: BooksFlights = FlightRecorder()
-        self._folder = folder
-        self._with_tokens = with_tokens
+        self._store = store
 
     def begin(self, books: RecordedBooks) -> None:
         """Record what happens to a session from now on."""
@@ -44,17 +47,32 @@ class FlightRecords:
 
     def leave(self, session_id: SessionId, reason: str) -> None:
         """Something broke: write the session's record where it can be found."""
-        if self._folder is None:
-            return
-        record = (session_id, self._flights.record_of(session_id))
+        if self._store is not None:
+            self._store.leave([(session_id, self._flights.record_of(session_id))], reason)
+
+
+async def ask_worker(
+    worker: registry_pb2.Worker,
+    security: Security,
+    request_id: str,
+    *,
+    has_owner: bool,
+    with_tokens: bool,
+) -> Iterable[bytes]:
+    """The records that one worker keeps of a request; none if it does not answer."""
+    asked: dict[str, Any] = {
+        "session_id": request_id,
+        "with_tokens": with_tokens,
+        "has_owners": has_owner,
+    }
+    async with open_channel(worker.address, security) as channel:
         try:
-            written = write_records(
-                self._folder,
-                [record],
-                reason=reason,
-                with_tokens=self._with_tokens,
-                role=COORDINATOR,
-            )
-            log.error("flight record", reason=reason, files=[str(each) for each in written])
-        except OSError as error:
-            log.error("no flight record", reason=reason, failure=str(error))
+            if worker.role == registry_pb2.ROLE_VERIFIER:
+                verifier = verifier_pb2_grpc.VerifierServiceStub(channel)
+                to_verifier = verifier_pb2.GetFlightRecordsRequest(**asked)
+                return (await verifier.GetFlightRecords(to_verifier, timeout=_TIMEOUT_S)).records
+            drafter = drafter_pb2_grpc.DrafterServiceStub(channel)
+            to_drafter = drafter_pb2.GetDraftRecordsRequest(**asked)
+            return (await drafter.GetDraftRecords(to_drafter, timeout=_TIMEOUT_S)).records
+        except grpc.aio.AioRpcError:
+            return ()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from coordinator.flight_records import ask_worker
 from coordinator.session_table import SessionTable
 from coordinator.verifier_link import VerifierLink
 from ssd.core.errors import SessionConflict, UnknownSession
@@ -124,10 +125,16 @@ class Registry:
     async def records_of(
         self, request_id: str, *, has_owner: bool, with_tokens: bool
     ) -> list[bytes]:
-        """The flight records of a request's sessions, of all verifiers that answer."""
+        """The flight records of a request's sessions, of all workers that answer."""
         asked = [
-            link.records_of(request_id, has_owner=has_owner, with_tokens=with_tokens)
-            for link in self.links.values()
+            ask_worker(
+                worker,
+                self._timeouts.security,
+                request_id,
+                has_owner=has_owner,
+                with_tokens=with_tokens,
+            )
+            for worker in self.workers()
         ]
         return [record for records in await asyncio.gather(*asked) for record in records]
 

@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha import reflection
 
 from coordinator.admission import RequestDefaults
 from coordinator.api_keys import ApiKeys
-from coordinator.flight_records import FlightRecords
+from coordinator.flight_records import BooksRecords
 from coordinator.generation_servicer import GenerationServicer
 from coordinator.journal import FileJournal, FsyncPolicy, JournalLimits
 from coordinator.metrics_pages import coordinator_metrics
@@ -30,7 +30,7 @@ from ssd.telemetry.tracing import make_tracing
 from ssd.v1 import generation_pb2, generation_pb2_grpc, registry_pb2_grpc
 from ssd.wire.channels import make_server
 from ssd.wire.dialed_stream import StreamTimeouts
-from ssd.wire.flight_file import flight_dir
+from ssd.wire.flight_file import COORDINATOR, FlightStore, flight_dir
 from ssd.wire.ports import bind
 from ssd.wire.security import Security
 
@@ -63,9 +63,8 @@ async def run_coordinator(
     journal = _journal(config)
     # Above all epochs of earlier lives, whatever a journal may have lost of them.
     floor = time.time_ns() // 1_000_000
-    flights = FlightRecords(
-        flight_dir(config.logging.flight_dir), with_tokens=config.logging.flight_tokens
-    )
+    folder = flight_dir(config.logging.flight_dir)
+    flights = BooksRecords(FlightStore(folder, config.logging.flight_tokens, COORDINATOR))
     table = SessionTable(_limits(config), epoch_floor=floor, journal=journal, flights=flights)
     coordinator_id = uuid.uuid4().hex if journal is None else journal.identity
     registry = Registry(table, stream, coordinator_id=coordinator_id)

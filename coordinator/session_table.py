@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from coordinator.flight_records import FlightRecords
+from coordinator.flight_records import BooksRecords
 from coordinator.journal import Journal, NoJournal
 from coordinator.journal_records import Admitted, Forgotten
 from coordinator.journal_state import JournalledSession
@@ -53,11 +53,11 @@ class SessionTable:
         *,
         epoch_floor: int = 0,
         journal: Journal | None = None,
-        flights: FlightRecords | None = None,
+        flights: BooksRecords | None = None,
     ) -> None:
         self.sessions: dict[SessionId, LiveSession] = {}
         self.turns = Turns(limits.max_sessions, limits.max_queue)
-        self.flights = flights or FlightRecords()
+        self.flights = flights or BooksRecords()
         self._limits = limits
         self._journal = journal or NoJournal()
         self._notes = SessionNotes(self._journal)

@@ -30,7 +30,6 @@ from ssd.wire.hello import PROTOCOL_VERSION, Capabilities
 _BOUND = 65_536  # orders that may wait for one verifier
 _RETRY_S = 0.5
 _TOKENIZER_TIMEOUT_S = 10.0
-_DUMP_TIMEOUT_S = 5.0
 _KIND: StreamKind[VerifierOrder, VerifierReport] = StreamKind(
     open_call=lambda channel: verifier_pb2_grpc.VerifierServiceStub(
         CheckedChannel(channel)
@@ -121,21 +120,6 @@ class VerifierLink:
         self.reason = reason
         self.credit = None
         self._table.seating.remove(self)
-
-    async def records_of(
-        self, request_id: str, *, has_owner: bool, with_tokens: bool
-    ) -> list[bytes]:
-        """The flight records that this verifier keeps of a request; none if it does not answer."""
-        request = verifier_pb2.GetFlightRecordsRequest(
-            session_id=request_id, with_tokens=with_tokens, has_owners=has_owner
-        )
-        async with open_channel(self.worker.address, self._timeouts.security) as channel:
-            stub = verifier_pb2_grpc.VerifierServiceStub(channel)
-            try:
-                answer = await stub.GetFlightRecords(request, timeout=_DUMP_TIMEOUT_S)
-            except grpc.aio.AioRpcError:
-                return []
-            return list(answer.records)
 
     async def _run(self) -> None:
         self.model = ServedModel(_NOBODY, await self._codec())

@@ -9,10 +9,10 @@ from drafter_service.machine import DrafterMachine
 from drafter_service.servicer import DrafterServicer
 from drafter_service.telemetry import make_telemetry
 from ssd.config import SsdConfig
-from ssd.core.drafter import Drafter
 from ssd.core.drafter_limits import DrafterLimits
 from ssd.core.drafter_outputs import Output
 from ssd.core.growth import GrowthLimits, chain_limits, tree_limits
+from ssd.core.recorded_drafter import RecordedDrafter
 from ssd.engine.engine_thread import EngineThread, run_like_engine
 from ssd.engine.loading import LoadedModel
 from ssd.sampling.draft_law import DraftPolicy
@@ -20,6 +20,7 @@ from ssd.telemetry.drafter_metrics import DrafterMetrics
 from ssd.telemetry.tracing import Tracing
 from ssd.telemetry.worker_metrics import WorkerFacts
 from ssd.v1 import drafter_pb2_grpc
+from ssd.wire.flight_file import DRAFTER, FlightStore, flight_dir
 from ssd.wire.hello import Capabilities
 from ssd.worker.facts import kv_of, memory_of, read_from_outside
 from ssd.worker.host import exit_when_engine_dies
@@ -50,7 +51,7 @@ class DrafterService:
             lambda: measured_cost(draft), core=core, num_threads=config.drafter.threads
         )
         limits = _limits(config, draft)
-        state = Drafter(limits, life=secrets.randbelow(_NUM_LIVES), cost=cost)
+        state = RecordedDrafter(limits, life=secrets.randbelow(_NUM_LIVES), cost=cost)
         self.machine = DrafterMachine(
             state,
             draft.runner,
@@ -67,11 +68,15 @@ class DrafterService:
             "drafter-engine",
             self.machine,
             deliver=self.servicer.deliver,
-            died=exit_when_engine_dies,
+            died=self._died,
             core=core,
             num_threads=config.drafter.threads,
         )
-        self.servicer.engine = self.engine
+        self.servicer.engine, self.servicer.flights = self.engine, state.flights
+        self._flights = state.flights
+        self._store = FlightStore(
+            flight_dir(config.logging.flight_dir), config.logging.flight_tokens, DRAFTER
+        )
         self.metrics = DrafterMetrics(
             lambda: self._facts(draft), num_verifiers=lambda: self.servicer.num_peers
         )
@@ -86,6 +91,12 @@ class DrafterService:
     def has_sessions(self) -> bool:
         """A drafter is missed by nobody: rounds go on without it."""
         return False
+
+    def _died(self, error: BaseException) -> None:
+        """On the engine's thread: leave behind what may explain it."""
+        records = [(key[1], self._flights.record_of(key)) for key in self._flights.running_names]
+        self._store.leave(records, f"{type(error).__name__}: {error}")
+        exit_when_engine_dies(error)
 
     def pulses(self) -> tuple[Pulse, ...]:
         return (Pulse(has_work=self.engine.is_busy, num_done=self.engine.num_turns),)

@@ -15,10 +15,15 @@ import structlog
 
 from drafter_service.drafting import Drafting
 from drafter_service.telemetry import DrafterTelemetry
+from ssd.core.drafter_flight import DraftAt, Event
 from ssd.core.drafter_outputs import Output, ToVerifier
 from ssd.core.errors import ProtocolError
+from ssd.core.flight_recorder import Segment
+from ssd.core.ids import SessionId
 from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Commit, Open, Rates
+from ssd.core.recorded_drafter import DrafterFlights
+from ssd.core.session_names import is_of_request
 from ssd.engine.engine_thread import EngineThread
 from ssd.v1 import drafter_pb2, drafter_pb2_grpc
 from ssd.wire.accepted_stream import run_accepted
@@ -31,10 +36,13 @@ from ssd.wire.envelopes import (
     decode_drafter_order,
     encode_drafter_reports,
 )
+from ssd.wire.flight_file import DRAFTER, pack
 from ssd.wire.hello import Capabilities, decode_hello, encode_hello, why_not_a_pair
 from ssd.wire.outbox import Outbox, OutboxOverflow
 
 _BOUND = 4096  # reports that may wait for one verifier
+Record = tuple[SessionId, Sequence[Segment[DraftAt, Event]]]
+"""A session's name at its verifier, and what is kept of it."""
 log = structlog.get_logger()
 
 
@@ -51,6 +59,7 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
     ) -> None:
         self.engine: EngineThread[Output]
         self.telemetry: DrafterTelemetry
+        self.flights: DrafterFlights
         self.num_dropped = 0
         self._machine = machine
         self._me = me
@@ -90,6 +99,29 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
             self.engine.post(lambda: self._machine.peer_lost(peer))
             self.telemetry.peer_lost(peer)
             log.info("verifier left", peer=peer)
+
+    async def GetDraftRecords(  # noqa: N802 (the name is the protocol's)
+        self, request: drafter_pb2.GetDraftRecordsRequest, context: Any
+    ) -> drafter_pb2.GetDraftRecordsResponse:
+        answer: asyncio.Future[list[Record]] = self._loop.create_future()
+
+        def look() -> list[Output]:
+            found = [
+                (name, self.flights.record_of((peer, name)))
+                for peer, name in self.flights.known_names
+                if is_of_request(
+                    name.partition("/")[2], request.session_id, has_owner=request.has_owners
+                )
+            ]
+            self._loop.call_soon_threadsafe(answer.set_result, found)
+            return []
+
+        self.engine.post(look)
+        packed = [
+            pack(name, record, reason="asked", with_tokens=request.with_tokens, role=DRAFTER)
+            for name, record in await answer
+        ]
+        return drafter_pb2.GetDraftRecordsResponse(records=packed)
 
     def _take_request(self, peer: str, request: drafter_pb2.SpeculateRequest) -> None:
         for message in request.orders:

@@ -23,7 +23,7 @@ from ssd.telemetry.verifier_metrics import VerifierFacts
 from ssd.telemetry.worker_metrics import WorkerFacts
 from ssd.v1 import verifier_pb2_grpc
 from ssd.wire.dialed_stream import StreamTimeouts
-from ssd.wire.flight_file import flight_dir, write_records
+from ssd.wire.flight_file import VERIFIER, FlightStore, flight_dir
 from ssd.wire.hello import Capabilities
 from ssd.wire.security import Security
 from ssd.worker.facts import kv_of, memory_of, read_from_outside
@@ -59,7 +59,9 @@ class VerifierService:
         )
         verifier = RecordedVerifier(_limits(config, target), cost)
         self.flights = verifier.flights
-        self._logging = config.logging
+        self._store = FlightStore(
+            flight_dir(config.logging.flight_dir), config.logging.flight_tokens, VERIFIER
+        )
         self.machine = VerifierMachine(verifier, target.runner, device=target.device)
         self.servicer = VerifierServicer(
             self.machine, me, tokenizer_json(target), lease_s=config.timeouts.lease_s
@@ -117,12 +119,7 @@ class VerifierService:
 
     def _leave_records(self, session_ids: Sequence[SessionId], reason: str) -> None:
         records = [(each, self.flights.record_of(each)) for each in session_ids]
-        folder, with_tokens = flight_dir(self._logging.flight_dir), self._logging.flight_tokens
-        try:
-            written = write_records(folder, records, reason=reason, with_tokens=with_tokens)
-            log.error("flight records", reason=reason, files=[str(each) for each in written])
-        except OSError as error:
-            log.error("no flight records", reason=reason, failure=str(error))
+        self._store.leave(records, reason)
 
     def pulses(self) -> tuple[Pulse, ...]:
         core, engine = self.machine.core, self.engine

@@ -25,27 +25,31 @@ _sym_db = _symbol_database.Default()
 from ssd.v1 import common_pb2 as ssd_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14ssd/v1/drafter.proto\x12\x06ssd.v1\x1a\x13ssd/v1/common.proto\"J\n\x10SpeculateRequest\x12$\n\x06orders\x18\x01 \x03(\x0b\x32\x14.ssd.v1.DrafterOrder\x12\x10\n\x08\x63hecksum\x18\x0f \x01(\x07\"\xd5\x01\n\x0c\x44rafterOrder\x12\x1e\n\x05hello\x18\x01 \x01(\x0b\x32\r.ssd.v1.HelloH\x00\x12\x1c\n\x04open\x18\x02 \x01(\x0b\x32\x0c.ssd.v1.OpenH\x00\x12 \n\x06\x63ommit\x18\x03 \x01(\x0b\x32\x0e.ssd.v1.CommitH\x00\x12\x1e\n\x05\x63lose\x18\x04 \x01(\x0b\x32\r.ssd.v1.CloseH\x00\x12\x1e\n\x05rates\x18\x05 \x01(\x0b\x32\r.ssd.v1.RatesH\x00\x12\x1c\n\x04ping\x18\x06 \x01(\x0b\x32\x0c.ssd.v1.PingH\x00\x42\x07\n\x05order\"C\n\x05Rates\x12\r\n\x05tests\x18\x01 \x03(\x02\x12\x0f\n\x07matches\x18\x02 \x03(\x02\x12\x1a\n\x04rule\x18\x03 \x01(\x0e\x32\x0c.ssd.v1.Rule\"M\n\x11SpeculateResponse\x12&\n\x07reports\x18\x01 \x03(\x0b\x32\x15.ssd.v1.DrafterReport\x12\x10\n\x08\x63hecksum\x18\x0f \x01(\x07\"\xd9\x01\n\rDrafterReport\x12\x1e\n\x05hello\x18\x01 \x01(\x0b\x32\r.ssd.v1.HelloH\x00\x12\x1c\n\x04grow\x18\x02 \x01(\x0b\x32\x0c.ssd.v1.GrowH\x00\x12\x1c\n\x04need\x18\x03 \x01(\x0b\x32\x0c.ssd.v1.NeedH\x00\x12\"\n\x07refused\x18\x04 \x01(\x0b\x32\x0f.ssd.v1.RefusedH\x00\x12\x1c\n\x04pong\x18\x05 \x01(\x0b\x32\x0c.ssd.v1.PongH\x00\x12 \n\x06ledger\x18\x06 \x01(\x0b\x32\x0e.ssd.v1.LedgerH\x00\x42\x08\n\x06report\"\xb8\x02\n\x04Grow\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x10\n\x08\x62\x61se_len\x18\x03 \x01(\r\x12\x0c\n\x04keys\x18\x04 \x03(\x06\x12\x11\n\tpositions\x18\x05 \x03(\r\x12\x16\n\x0enum_candidates\x18\x06 \x03(\r\x12\r\n\x05steps\x18\x07 \x03(\x04\x12\x11\n\ttoken_ids\x18\x08 \x03(\r\x12\x11\n\testimates\x18\t \x03(\x02\x12\x14\n\x0cis_exhausted\x18\n \x01(\x08\x12\"\n\x05spans\x18\x0b \x01(\x0b\x32\x13.ssd.v1.GrowthSpans\x12\x15\n\rnum_proposals\x18( \x03(\r\x12\x10\n\x08law_lens\x18) \x03(\r\x12\x15\n\rlaw_token_ids\x18* \x01(\x0c\x12\x13\n\x0blaw_weights\x18+ \x01(\x0c\";\n\x04Need\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x10\n\x08\x66rom_len\x18\x03 \x01(\r2V\n\x0e\x44rafterService\x12\x44\n\tSpeculate\x12\x18.ssd.v1.SpeculateRequest\x1a\x19.ssd.v1.SpeculateResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14ssd/v1/drafter.proto\x12\x06ssd.v1\x1a\x13ssd/v1/common.proto\"U\n\x16GetDraftRecordsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x13\n\x0bwith_tokens\x18\x02 \x01(\x08\x12\x12\n\nhas_owners\x18\x03 \x01(\x08\"*\n\x17GetDraftRecordsResponse\x12\x0f\n\x07records\x18\x01 \x03(\x0c\"J\n\x10SpeculateRequest\x12$\n\x06orders\x18\x01 \x03(\x0b\x32\x14.ssd.v1.DrafterOrder\x12\x10\n\x08\x63hecksum\x18\x0f \x01(\x07\"\xd5\x01\n\x0c\x44rafterOrder\x12\x1e\n\x05hello\x18\x01 \x01(\x0b\x32\r.ssd.v1.HelloH\x00\x12\x1c\n\x04open\x18\x02 \x01(\x0b\x32\x0c.ssd.v1.OpenH\x00\x12 \n\x06\x63ommit\x18\x03 \x01(\x0b\x32\x0e.ssd.v1.CommitH\x00\x12\x1e\n\x05\x63lose\x18\x04 \x01(\x0b\x32\r.ssd.v1.CloseH\x00\x12\x1e\n\x05rates\x18\x05 \x01(\x0b\x32\r.ssd.v1.RatesH\x00\x12\x1c\n\x04ping\x18\x06 \x01(\x0b\x32\x0c.ssd.v1.PingH\x00\x42\x07\n\x05order\"C\n\x05Rates\x12\r\n\x05tests\x18\x01 \x03(\x02\x12\x0f\n\x07matches\x18\x02 \x03(\x02\x12\x1a\n\x04rule\x18\x03 \x01(\x0e\x32\x0c.ssd.v1.Rule\"M\n\x11SpeculateResponse\x12&\n\x07reports\x18\x01 \x03(\x0b\x32\x15.ssd.v1.DrafterReport\x12\x10\n\x08\x63hecksum\x18\x0f \x01(\x07\"\xd9\x01\n\rDrafterReport\x12\x1e\n\x05hello\x18\x01 \x01(\x0b\x32\r.ssd.v1.HelloH\x00\x12\x1c\n\x04grow\x18\x02 \x01(\x0b\x32\x0c.ssd.v1.GrowH\x00\x12\x1c\n\x04need\x18\x03 \x01(\x0b\x32\x0c.ssd.v1.NeedH\x00\x12\"\n\x07refused\x18\x04 \x01(\x0b\x32\x0f.ssd.v1.RefusedH\x00\x12\x1c\n\x04pong\x18\x05 \x01(\x0b\x32\x0c.ssd.v1.PongH\x00\x12 \n\x06ledger\x18\x06 \x01(\x0b\x32\x0e.ssd.v1.LedgerH\x00\x42\x08\n\x06report\"\xb8\x02\n\x04Grow\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x10\n\x08\x62\x61se_len\x18\x03 \x01(\r\x12\x0c\n\x04keys\x18\x04 \x03(\x06\x12\x11\n\tpositions\x18\x05 \x03(\r\x12\x16\n\x0enum_candidates\x18\x06 \x03(\r\x12\r\n\x05steps\x18\x07 \x03(\x04\x12\x11\n\ttoken_ids\x18\x08 \x03(\r\x12\x11\n\testimates\x18\t \x03(\x02\x12\x14\n\x0cis_exhausted\x18\n \x01(\x08\x12\"\n\x05spans\x18\x0b \x01(\x0b\x32\x13.ssd.v1.GrowthSpans\x12\x15\n\rnum_proposals\x18( \x03(\r\x12\x10\n\x08law_lens\x18) \x03(\r\x12\x15\n\rlaw_token_ids\x18* \x01(\x0c\x12\x13\n\x0blaw_weights\x18+ \x01(\x0c\";\n\x04Need\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x10\n\x08\x66rom_len\x18\x03 \x01(\r2\xaa\x01\n\x0e\x44rafterService\x12\x44\n\tSpeculate\x12\x18.ssd.v1.SpeculateRequest\x1a\x19.ssd.v1.SpeculateResponse(\x01\x30\x01\x12R\n\x0fGetDraftRecords\x12\x1e.ssd.v1.GetDraftRecordsRequest\x1a\x1f.ssd.v1.GetDraftRecordsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ssd.v1.drafter_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SPECULATEREQUEST']._serialized_start=53
-  _globals['_SPECULATEREQUEST']._serialized_end=127
-  _globals['_DRAFTERORDER']._serialized_start=130
-  _globals['_DRAFTERORDER']._serialized_end=343
-  _globals['_RATES']._serialized_start=345
-  _globals['_RATES']._serialized_end=412
-  _globals['_SPECULATERESPONSE']._serialized_start=414
-  _globals['_SPECULATERESPONSE']._serialized_end=491
-  _globals['_DRAFTERREPORT']._serialized_start=494
-  _globals['_DRAFTERREPORT']._serialized_end=711
-  _globals['_GROW']._serialized_start=714
-  _globals['_GROW']._serialized_end=1026
-  _globals['_NEED']._serialized_start=1028
-  _globals['_NEED']._serialized_end=1087
-  _globals['_DRAFTERSERVICE']._serialized_start=1089
-  _globals['_DRAFTERSERVICE']._serialized_end=1175
+  _globals['_GETDRAFTRECORDSREQUEST']._serialized_start=53
+  _globals['_GETDRAFTRECORDSREQUEST']._serialized_end=138
+  _globals['_GETDRAFTRECORDSRESPONSE']._serialized_start=140
+  _globals['_GETDRAFTRECORDSRESPONSE']._serialized_end=182
+  _globals['_SPECULATEREQUEST']._serialized_start=184
+  _globals['_SPECULATEREQUEST']._serialized_end=258
+  _globals['_DRAFTERORDER']._serialized_start=261
+  _globals['_DRAFTERORDER']._serialized_end=474
+  _globals['_RATES']._serialized_start=476
+  _globals['_RATES']._serialized_end=543
+  _globals['_SPECULATERESPONSE']._serialized_start=545
+  _globals['_SPECULATERESPONSE']._serialized_end=622
+  _globals['_DRAFTERREPORT']._serialized_start=625
+  _globals['_DRAFTERREPORT']._serialized_end=842
+  _globals['_GROW']._serialized_start=845
+  _globals['_GROW']._serialized_end=1157
+  _globals['_NEED']._serialized_start=1159
+  _globals['_NEED']._serialized_end=1218
+  _globals['_DRAFTERSERVICE']._serialized_start=1221
+  _globals['_DRAFTERSERVICE']._serialized_end=1391
 # @@protoc_insertion_point(module_scope)

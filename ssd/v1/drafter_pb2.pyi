@@ -7,6 +7,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class GetDraftRecordsRequest(_message.Message):
+    __slots__ = ("session_id", "with_tokens", "has_owners")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    WITH_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    HAS_OWNERS_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    with_tokens: bool
+    has_owners: bool
+    def __init__(self, session_id: _Optional[str] = ..., with_tokens: _Optional[bool] = ..., has_owners: _Optional[bool] = ...) -> None: ...
+
+class GetDraftRecordsResponse(_message.Message):
+    __slots__ = ("records",)
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, records: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
 class SpeculateRequest(_message.Message):
     __slots__ = ("orders", "checksum")
     ORDERS_FIELD_NUMBER: _ClassVar[int]

@@ -41,6 +41,11 @@ class DrafterServiceStub:
                 request_serializer=ssd_dot_v1_dot_drafter__pb2.SpeculateRequest.SerializeToString,
                 response_deserializer=ssd_dot_v1_dot_drafter__pb2.SpeculateResponse.FromString,
                 _registered_method=True)
+        self.GetDraftRecords = channel.unary_unary(
+                '/ssd.v1.DrafterService/GetDraftRecords',
+                request_serializer=ssd_dot_v1_dot_drafter__pb2.GetDraftRecordsRequest.SerializeToString,
+                response_deserializer=ssd_dot_v1_dot_drafter__pb2.GetDraftRecordsResponse.FromString,
+                _registered_method=True)
 
 
 class DrafterServiceServicer:
@@ -54,6 +59,13 @@ class DrafterServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetDraftRecords(self, request, context):
+        """The flight records of a request's sessions, running or lately ended.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DrafterServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -61,6 +73,11 @@ def add_DrafterServiceServicer_to_server(servicer, server):
                     servicer.Speculate,
                     request_deserializer=ssd_dot_v1_dot_drafter__pb2.SpeculateRequest.FromString,
                     response_serializer=ssd_dot_v1_dot_drafter__pb2.SpeculateResponse.SerializeToString,
+            ),
+            'GetDraftRecords': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetDraftRecords,
+                    request_deserializer=ssd_dot_v1_dot_drafter__pb2.GetDraftRecordsRequest.FromString,
+                    response_serializer=ssd_dot_v1_dot_drafter__pb2.GetDraftRecordsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -92,6 +109,33 @@ class DrafterService:
             '/ssd.v1.DrafterService/Speculate',
             ssd_dot_v1_dot_drafter__pb2.SpeculateRequest.SerializeToString,
             ssd_dot_v1_dot_drafter__pb2.SpeculateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetDraftRecords(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ssd.v1.DrafterService/GetDraftRecords',
+            ssd_dot_v1_dot_drafter__pb2.GetDraftRecordsRequest.SerializeToString,
+            ssd_dot_v1_dot_drafter__pb2.GetDraftRecordsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -13,19 +13,23 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
+import structlog
 from google.protobuf.message import DecodeError
 
 from ssd.core.errors import InvalidRequest, ProtocolError
 from ssd.core.flight_recorder import Ended, Segment
 from ssd.core.replay import Replayed
 from ssd.wire.books_flight_format import BooksFlightFormat
+from ssd.wire.drafter_flight_format import DrafterFlightFormat
 from ssd.wire.flight_values import FlightFormat, IdWriter
 from ssd.wire.verifier_flight_format import VerifierFlightFormat
 
+log = structlog.get_logger()
 FORMAT = "ssd-flight-1"
-VERIFIER, COORDINATOR = "verifier", "coordinator"
+VERIFIER, DRAFTER, COORDINATOR = "verifier", "drafter", "coordinator"
 _FORMATS: Mapping[str, FlightFormat] = {
     VERIFIER: VerifierFlightFormat(),
+    DRAFTER: DrafterFlightFormat(),
     COORDINATOR: BooksFlightFormat(),
 }
 _MAX_FILES = 64
@@ -104,6 +108,25 @@ def _segment(
         written.read_checkpoint(checkpoint),
         [Ended() if each == _ENDED else written.read_event(each) for each in events],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class FlightStore:
+    """Where a process leaves the records of what broke."""
+
+    folder: Path
+    with_tokens: bool
+    role: str
+
+    def leave(self, records: Iterable[tuple[str, Sequence[Segment[Any, Any]]]], why: str) -> None:
+        """Write records, or say in the log why that cannot be done."""
+        try:
+            written = write_records(
+                self.folder, records, reason=why, with_tokens=self.with_tokens, role=self.role
+            )
+            log.error("flight records", reason=why, files=[str(each) for each in written])
+        except OSError as error:
+            log.error("no flight records", reason=why, failure=str(error))
 
 
 def write_records(

@@ -8,13 +8,14 @@ from typer.testing import CliRunner
 from ssd.cli.main import app
 from ssd.core.books_flight import Booked, Placed
 from ssd.core.client_session import Reconciled
+from ssd.core.drafter_flight import Followed
 from ssd.core.verifier_flight import Failed, Settled
 from ssd.engine.loading import LoadedModel
-from ssd.v1 import registry_pb2, registry_pb2_grpc
+from ssd.v1 import generation_pb2_grpc, registry_pb2, registry_pb2_grpc
 from ssd.wire.flight_file import FlightFile, unpack, write_private
 from tests.models.scripted_model import ScriptedModel
 from tests.models.table_runner import agreeing, load_table
-from tests.services.cluster import Cluster, read_rest, read_some, refusal_of
+from tests.services.cluster import Cluster, read, read_rest, read_some, refusal_of, request_of
 from tests.services.test_engine_failures import POISON, poisoned
 from verifier_service.service import VerifierService
 
@@ -53,8 +54,15 @@ async def test_a_served_session_replays(
     assert said.exit_code == 0
     assert "no difference" in said.output
     assert "80 tokens" in said.output
-    for record in (await dumped(cluster, "me", with_tokens=False)).values():
-        assert unpack(record).replay().difference is None
+    if mode != "ar":
+        record = (await dumped(cluster, "me", with_tokens=True))["drafter"]
+        events = [event for part in unpack(record).segments for event in part.events]
+        assert sum(isinstance(each, Followed) for each in events) > 3
+    for with_tokens in (True, False):
+        records = await dumped(cluster, "me", with_tokens=with_tokens)
+        assert len(records) == (2 if mode == "ar" else 3)
+        for role, record in records.items():
+            assert unpack(record).replay().difference is None, role
 
 
 async def test_an_unknown_session_has_no_record(
@@ -142,3 +150,25 @@ async def test_a_poisoned_session_leaves_its_record_behind(
     assert file.reason == words
     assert sum(isinstance(each, Failed) for each in file.segments[0].events) >= 3
     assert file.replay().difference is None
+
+
+async def test_a_request_of_any_key_is_found_by_its_id(
+    cluster: Cluster, table_target: LoadedModel, tmp_path: Path
+) -> None:
+    """A session's name begins with its key's owner, and ends with the number of its answer."""
+    keys = tmp_path / "keys"
+    keys.write_text(f"anna {'a' * 32}\nbert {'b' * 32}\n")
+    await cluster.coordinate(security={"api_keys": str(keys)})
+    await cluster.verify(table_target)
+    stub = generation_pb2_grpc.GenerationServiceStub(cluster.channel)
+    for key in ("a" * 32, "b" * 32):
+        request = request_of(PROMPT, temperature=0.0, max_tokens=9, request_id="a/b")
+        await read(stub.Generate(request, metadata=[("x-api-key", key)]))
+    registry = registry_pb2_grpc.RegistryServiceStub(cluster.channel)
+    asked = registry_pb2.DumpSessionRequest(session_id="a/b", with_tokens=True)
+    records = [unpack(each) for each in (await registry.DumpSession(asked)).records]
+    assert sorted(each.role for each in records) == ["coordinator"] * 2 + ["verifier"] * 2
+    assert {each.session_id for each in records} == {"anna\na/b", "bert\na/b", "a/b"}
+    asked = registry_pb2.DumpSessionRequest(session_id="anna")
+    _, words = await refusal_of(registry.DumpSession(asked))
+    assert words == "nobody keeps a record of session anna"

@@ -19,10 +19,11 @@ from coordinator.session_notes import SessionNotes
 from ssd.core.client_session import Admission, ClientSession
 from ssd.core.credit import Credit
 from ssd.core.errors import NoCapacity, Poisoned
+from ssd.core.flight_recorder import FlightRecorder
 from ssd.core.ids import SessionId
 from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Open, Resume
-from ssd.core.recorded_books import RecordedBooks
+from ssd.core.recorded_books import BooksFlights, RecordedBooks
 from tests.simulation.stage import Process, Stage
 from tests.simulation.verifier_process import OwnerStream, Report, VerifierProcess
 
@@ -103,6 +104,7 @@ class CoordinatorProcess(Process):
         self.sessions: dict[SessionId, LiveSession] = {}
         self.links: dict[str, Link] = {}
         self.clients = clients
+        self.flights: BooksFlights = FlightRecorder()
         self._journal = journal
         self._notes = SessionNotes(journal)
         floor = round(stage.loop.now * 1000)  # milliseconds, as the service takes it
@@ -128,7 +130,9 @@ class CoordinatorProcess(Process):
     def restore(self) -> None:
         """Go on with what an earlier life wrote down, as `SessionTable.restore` does."""
         for session_id, session in self._journal.state().sessions.items():
-            live = LiveSession(session.books(), KIND)
+            books = session.books()
+            books.record_in(self.flights)
+            live = LiveSession(books, KIND)
             live.move_reason = MoveReason.RESTART
             if live.books.settle_locally() is not None or live.books.is_finished:
                 self.clients.done(live.books)
@@ -169,6 +173,7 @@ class CoordinatorProcess(Process):
         books = RecordedBooks(admission)
         books.epoch = self.seating.epoch_floor
         live = LiveSession(books, KIND, is_running=True)
+        books.record_in(self.flights)
         self.sessions[admission.session_id] = live
         self._journal.write(Admitted(admission, KIND, self.stage.loop.now))
         self.seating.place(live)
@@ -213,6 +218,7 @@ class CoordinatorProcess(Process):
 
     def _let_go(self, live: LiveSession) -> None:
         del self.sessions[live.session_id]
+        self.flights.ended(live.session_id)
         live.is_running = False
         self.seating.epoch_floor = max(self.seating.epoch_floor, live.books.epoch)
         self.seating.try_suspects()

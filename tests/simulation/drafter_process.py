@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ssd.core.draft_step import Step
-from ssd.core.drafter import Drafter
 from ssd.core.drafter_limits import DrafterLimits
 from ssd.core.drafter_outputs import CopyDraftKv, ReleaseDraftKv, ToVerifier
 from ssd.core.drafter_outputs import Output as DrafterOutput
 from ssd.core.messages import Close, Commit, Grow, Need, Open, Rates, Refused
+from ssd.core.recorded_drafter import RecordedDrafter
 from tests.models.scripted_model import DraftModel
 from tests.models.slot_memory import SlotMemory
 from tests.simulation.brief import brief
@@ -39,7 +39,7 @@ class DrafterProcess(Process):
 
     def __init__(self, stage: Stage, name: str, limits: DrafterLimits, model: DraftModel) -> None:
         super().__init__(stage, name)
-        self.core = Drafter(limits)
+        self.core = RecordedDrafter(limits)
         self.memory = SlotMemory()
         self.is_busy = False
         self._model = model

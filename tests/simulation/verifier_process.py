@@ -9,7 +9,7 @@ from functools import partial
 from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Refused, Resume
 from ssd.core.price import CostModel
-from ssd.core.verifier import Verifier
+from ssd.core.recorded_verifier import RecordedVerifier
 from ssd.core.verifier_outputs import CopyKv, ReleaseKv, ToCoordinator, ToDrafter
 from ssd.core.verifier_outputs import Output as VerifierOutput
 from ssd.core.verifier_round import Idle, Round
@@ -43,7 +43,7 @@ class VerifierProcess(Process):
         self.instance_id = f"{name}, life {life}"
         row_s = stage.rng.choice((0.0, 0.0002, 0.002))
         cost = CostModel([(1, 0.010), (9, 0.010 + 8 * row_s)])
-        self.core = Verifier(stage.scenario.verifier_limits, cost)
+        self.core = RecordedVerifier(stage.scenario.verifier_limits, cost)
         self.memory = SlotMemory()
         self.is_busy = False
         self._streams: dict[str, tuple[DrafterProcess, DraftStream]] = {}
