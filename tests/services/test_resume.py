@@ -155,10 +155,12 @@ async def test_a_restarted_coordinator_goes_on_with_its_sessions(
         {"temperature": float(index % 2), "seed": 7, "max_tokens": 300, "request_id": f"r{index}"}
         for index in range(6)
     ]
-    expected = [
-        await cluster.generate(prompt, **(each | {"request_id": f"x{index}"}))
-        for index, (prompt, each) in enumerate(zip(prompts, values, strict=True))
-    ]
+    expected = await asyncio.gather(
+        *(
+            cluster.generate(prompt, **(each | {"request_id": f"x{index}"}))
+            for index, (prompt, each) in enumerate(zip(prompts, values, strict=True))
+        )
+    )
     calls = [cluster.call(prompt, **each) for prompt, each in zip(prompts, values, strict=True)]
     begun = [list(await read_some(call, 5)) for call in calls]
     reading = [asyncio.create_task(read_until_broken(call)) for call in calls]
