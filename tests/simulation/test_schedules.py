@@ -11,7 +11,7 @@ from ssd.core.tree import Outcome, TokenTree
 from tests.simulation.schedules import failure_of, play, play_all, shortest
 
 MIN_SCHEDULES = 3000
-TIME_BOX_S = 60.0
+TIME_BOX_S = 40.0
 
 
 @pytest.mark.timeout(400)
