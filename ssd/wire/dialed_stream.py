@@ -132,7 +132,10 @@ class DialedStream(Generic[Order, Report]):
             async with open_channel(self.address, self._timeouts.security) as channel:
                 await self._serve(channel)
         except ExceptionGroup as group:
-            return _reason(group)
+            return _reason(group.exceptions[0])
+        # Want of memory may strike anywhere, and costs this stream, but not the next.
+        except Exception as error:
+            return _reason(error)
         return "the peer ended the stream"
 
     async def _serve(self, channel: grpc.aio.Channel) -> None:
@@ -216,14 +219,13 @@ class DialedStream(Generic[Order, Report]):
             await asyncio.sleep(self._timeouts.heartbeat_s)
 
 
-def _reason(group: ExceptionGroup) -> str:
+def _reason(error: Exception) -> str:
     """Why a stream ended. What has no name here is a bug: it is logged, and costs this stream."""
-    error = group.exceptions[0]
     if isinstance(error, grpc.aio.AioRpcError):
         return f"{error.code().name}: {error.details()}"
     if isinstance(error, ProtocolError | PeerSilent | OutboxOverflow | OSError):
         return str(error)
-    log.error("stream failed", exc_info=group)
+    log.error("stream failed", exc_info=error)
     return f"{type(error).__name__}: {error}"
 
 

@@ -137,6 +137,8 @@ async def _host(
     watching = asyncio.create_task(
         watch_for_stall(service.pulses, service.stall_limit_s, stalled=exit_when_engine_stalls)
     )
+    for task in (registering, watching):
+        task.add_done_callback(_expect_cancelled)
     log.info("worker ready", worker=place.name, address=address, model=me.model_name)
     ready(address)
     await stop.wait()
@@ -176,6 +178,12 @@ def exit_when_engine_dies(error: BaseException) -> None:
     traceback.print_exception(error, file=sys.stderr)
     sys.stderr.flush()
     os._exit(ENGINE_DIED_EXIT_CODE)
+
+
+def _expect_cancelled(task: asyncio.Task[None]) -> None:
+    """A worker that does not register any more is of no use to anybody, however alive it is."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        exit_when_engine_dies(error)
 
 
 def coordinators_of(addresses: Sequence[str], host: str, port: int) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pytest
 from ssd.engine.loading import LoadedModel
 from tests.models.scripted_model import Prefix, ScriptedModel
 from tests.models.table_runner import Logits, agreeing, load_table, short_sighted
-from tests.services.cluster import Cluster, refusal_of
+from tests.services.cluster import Cluster, refusal_of, until
 
 PROMPT = (1, 2, 3)
 POISON = (7, 7, 7, 7)
@@ -69,3 +69,25 @@ async def test_a_request_that_makes_the_drafter_fail_goes_on_without_drafts(
     again = await cluster.generate(PROMPT, temperature=0.0, max_tokens=40, mode="sd")
     assert again.num_accepted > 0
     await cluster.until_freed()
+
+
+async def test_a_worker_that_cannot_register_any_more_ends(
+    cluster: Cluster, table_target: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would look alive, and nobody would find it."""
+
+    async def keep_registered(*_: object, **__: object) -> None:
+        raise MemoryError("no more")
+
+    ended: list[BaseException] = []
+    monkeypatch.setattr("ssd.worker.host.keep_registered", keep_registered)
+    monkeypatch.setattr("ssd.worker.host.exit_when_engine_dies", ended.append)
+    await cluster.coordinate()
+    starting = asyncio.create_task(cluster.verify(table_target))
+
+    async def has_ended() -> bool:
+        return bool(ended)
+
+    await until(has_ended)
+    starting.cancel()
+    assert isinstance(ended[0], MemoryError)

@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
 from typing import Any
+
+import grpc.aio
 
 from ssd.core.errors import ProtocolError
 from ssd.core.ids import Epoch, SessionId
@@ -146,6 +149,23 @@ async def test_a_stream_that_the_peer_ends_is_dialed_again() -> None:
             line.peer.outbox.close()
         await line.until(lambda: line.ear.num_attached == 5)
         assert len(line.ear.reasons) >= 4
+
+
+async def test_a_stream_that_fails_in_any_way_is_dialed_again() -> None:
+    """Want of memory may strike where no stream stands yet."""
+    async with Line() as line:
+        await line.until(lambda: line.ear.num_attached == 1)
+        whole, failures = line.stream._kind.open_call, [MemoryError("no more")]
+
+        def open_call(channel: grpc.aio.Channel) -> Any:
+            if failures:
+                raise failures.pop()
+            return whole(channel)
+
+        line.stream._kind = replace(line.stream._kind, open_call=open_call)
+        line.peer.outbox.close()
+        await line.until(lambda: line.ear.num_attached == 2)
+        assert "MemoryError: no more" in line.ear.reasons
 
 
 async def test_orders_without_a_stream_are_lost_and_harm_nobody() -> None:
