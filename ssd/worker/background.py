@@ -7,12 +7,17 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any
 
+from ssd.worker.host import exit_when_engine_dies
+
 RunWorker = Callable[[asyncio.Event, Callable[[str], None]], Coroutine[Any, Any, None]]
 """`run(stop, ready)`: serves until `stop` is set, calls `ready(address)` when clients can come."""
 
 
 class BackgroundWorker:
-    """Starts at once; `address` waits until it serves and raises what kept it from serving."""
+    """Starts at once; `address` waits until it serves and raises what kept it from serving.
+
+    A worker that fails later ends the process, so that Ray starts it again.
+    """
 
     def __init__(self, run: RunWorker) -> None:
         self._run = run
@@ -34,9 +39,10 @@ class BackgroundWorker:
         try:
             self._loop.run_until_complete(self._run(self._stop, self._address.set_result))
         except BaseException as error:
-            traceback.print_exception(error)  # after a restart nobody may ask for the address
-            if self._address.done():
-                raise
-            self._address.set_exception(error)
+            if self._address.done():  # its host would live on, and serve nobody
+                exit_when_engine_dies(error)
+            else:
+                traceback.print_exception(error)  # after a restart nobody may ask for the address
+                self._address.set_exception(error)
         finally:
             self._loop.close()
