@@ -59,6 +59,8 @@ class Drafted:
     depth: int
     sd: Speed
     ssd: Speed
+    is_of_target: bool = False
+    """Whether the draft is made of the target's own layers."""
 
     @property
     def tokens_per_round(self) -> float:
@@ -136,7 +138,9 @@ def advise(question: Question, target: Described, draft: Described | None) -> Ad
     sd, ssd, depth = drafted_speeds(
         placed, small, acceptance=acceptance, max_nodes=question.max_nodes
     )
-    drafted = Drafted(small, acceptance, question.acceptance is None, depth, sd, ssd)
+    is_of_target = draft.folder == target.folder
+    is_assumed = question.acceptance is None
+    drafted = Drafted(small, acceptance, is_assumed, depth, sd, ssd, is_of_target)
     reasons = tuple(_reasons(question, placed, drafted, is_same_family=is_same_family))
     notes = [*_notes(question, placed), *_notes_of_pair(question, drafted)]
     notes += [] if uncompared is None else [uncompared]
@@ -227,6 +231,8 @@ def _notes_of_pair(question: Question, drafted: Drafted) -> Iterator[str]:
             f"the acceptance of {drafted.acceptance:.2f} is assumed from the workload, temperature"
             " and family; ssd measure finds yours"
         )
+    if drafted.is_of_target and drafted.is_assumed:
+        yield "first layers guess well only in a model that was trained for it (arXiv 2404.16710)"
     longest = drafted.draft.shape.context_len
     if longest is not None and longest < question.context:
         yield f"texts beyond {longest} tokens, the draft's context, are not drafted for"

@@ -86,6 +86,12 @@ class Family:
     """Whether `tie_word_embeddings` in the configuration decides."""
 
 
+def with_layers(values: Mapping[str, Any], num_layers: int) -> dict[str, Any]:
+    """The configuration of a model that ends after so many of its layers."""
+    names = [name for name in _NAMES["layers"] if name in values]
+    return {**values, **dict.fromkeys(names, num_layers)}
+
+
 def shape_of(name: str, values: Mapping[str, Any]) -> ModelShape:
     """Count the model that a config.json describes.
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from ssd.advise.families import shape_of
+from ssd.advise.families import shape_of, with_layers
 from ssd.advise.model_shape import ModelShape
 from ssd.core.errors import ConfigError
 from ssd.engine.checkpoint import find_folder
@@ -26,12 +26,14 @@ class Described:
         return Vocabulary.from_file(file) if file.is_file() else None
 
 
-def describe(path_or_name: str) -> Described:
+def describe(path_or_name: str, *, num_layers: int | None = None) -> Described:
     """Find a folder, or a hub's model among those downloaded before, and read its configuration.
 
+    With `num_layers` it is the model's first layers alone, with its own norm and head.
+
     Raises:
-        ConfigError: there is no such model, its configuration cannot be read, or its family is not
-            known here.
+        ConfigError: there is no such model, its configuration cannot be read, its family is not
+            known here, or it has fewer layers.
     """
     if path_or_name.endswith(".gguf"):
         raise ConfigError(
@@ -47,7 +49,13 @@ def describe(path_or_name: str) -> Described:
         raise ConfigError(f"{file} is not a configuration: {error}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{file} is not a configuration: it holds no mapping")
-    return Described(name, folder, shape_of(name, values))
+    if num_layers is None:
+        return Described(name, folder, shape_of(name, values))
+    all_layers = shape_of(name, values).num_layers
+    if num_layers > all_layers:
+        raise ConfigError(f"{name} has {all_layers} layers, not {num_layers}")
+    first = f"first {num_layers} layers of {name}"
+    return Described(first, folder, shape_of(first, with_layers(values, num_layers)))
 
 
 def check_pair(target: Described, draft: Described) -> str | None:

@@ -35,6 +35,15 @@ def advise(
     draft: Annotated[
         str | None, typer.Option(help="Draft, named likewise; default: the embedded target's own.")
     ] = None,
+    draft_layers: Annotated[
+        int | None,
+        typer.Option(
+            "--self-layers",
+            "--draft-layers",
+            min=1,
+            help="Draft with this many first layers of the target.",
+        ),
+    ] = None,
     temperature: Annotated[float, typer.Option(min=0.0, max=2.0, help="Of most requests.")] = 0.0,
     batch: Annotated[int, typer.Option(min=1, max=512, help="Texts at once.")] = 1,
     workload: Annotated[Workload, typer.Option(help="What most requests ask for.")] = Workload.CHAT,
@@ -74,11 +83,14 @@ def advise(
         )
         if dtype is not None:
             _one_of("--dtype", dtype, BYTES)
-        draft_path = resolve_draft(ModelsSection(target=target, draft=draft))
+        if draft is not None and draft_layers is not None:
+            raise ConfigError("--self-layers makes the draft out of the target; leave out --draft")
+        models = ModelsSection(target=target, draft=draft, draft_layers=draft_layers)
+        draft_path = resolve_draft(models)
         advice = advise_on(
             question,
             describe(resolve_model(target, role="target")),
-            None if draft_path is None else describe(draft_path),
+            None if draft_path is None else describe(draft_path, num_layers=draft_layers),
         )
     if as_json:
         print(json.dumps(_record(advice), indent=2))

@@ -1,7 +1,7 @@
 """`ssd measure`: what speculation does on one's own prompts."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +23,7 @@ from ssd.cli.run_dir import run_dir
 from ssd.cli.sampling_options import KeyFile
 from ssd.cli.serve import is_serving
 from ssd.client import Client
+from ssd.core.drafter_kind import DrafterKind, kinds_of
 from ssd.core.errors import ConfigError
 from ssd.core.mode import Mode
 from ssd.core.speculation_limits import SpeculationLimits
@@ -52,10 +53,20 @@ def measure(
     ] = None,
     target: Annotated[str | None, typer.Option(help="Target to serve; see ssd serve.")] = None,
     draft: Annotated[str | None, typer.Option(help="Draft to serve, likewise.")] = None,
+    draft_layers: Annotated[
+        int | None,
+        typer.Option("--self-layers", help="Draft with so many first layers of the target."),
+    ] = None,
     dtype: Annotated[str | None, typer.Option(help="Number format of the target.")] = None,
     temperature: Annotated[
         list[float] | None,
         typer.Option(min=0.0, max=2.0, help="Several may be given. [default: 0, 1]"),
+    ] = None,
+    drafter: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[,NAME]", help="Who drafts: model, ngram, self; several, to compare."
+        ),
     ] = None,
     max_nodes: Annotated[
         list[int] | None,
@@ -77,22 +88,25 @@ def measure(
     Every prompt goes through every way, one at a time, at every temperature. Leaves report.json and
     measured.png. Exit status 1 when a text differs from plain decoding.
 
-    Example: ssd measure --prompts mine.txt --target tales --temperature 0.7
+    Example: ssd measure --prompts mine.txt --target tales --drafter model --drafter model,ngram
     """
     console = Console(stderr=as_json)
-    flags = {
-        "models.target": target,
-        "models.draft": draft,
-        "models.target_dtype": dtype,
-        "coordinator.port": 0,
-    }
     with one_sentence_errors():
+        teams = [kinds_of(_names(each), field="--drafter") for each in drafter or ()]
+        flags = {
+            "models.target": target,
+            "models.draft": draft,
+            "models.draft_layers": draft_layers,
+            "models.target_dtype": dtype,
+            "speculation.drafters": ",".join(sorted(frozenset().union(*teams))) or None,
+            "coordinator.port": 0,
+        }
         if find_spec("matplotlib") is None:
             raise ConfigError("the picture needs matplotlib: pip install 'ssd-service[report]'")
         plan = Plan(
             read_prompts(prompts, limit=limit),
             tuple(dict.fromkeys(temperature or (0.0, 1.0))),
-            _ways(max_nodes),
+            _ways(teams, max_nodes),
             seed=seed,
             max_tokens=max_tokens,
         )
@@ -112,9 +126,20 @@ def measure(
         raise typer.Exit(1)
 
 
-def _ways(max_nodes: list[int] | None) -> tuple[Way, ...]:
-    bounds = [SpeculationLimits(max_nodes=each) for each in max_nodes or (None,)]
-    return tuple(Way(mode, limits=limits) for limits in bounds for mode in _MODES)
+def _names(listed: str) -> list[str]:
+    return [name.strip() for name in listed.split(",") if name.strip()]
+
+
+def _ways(
+    teams: Sequence[frozenset[DrafterKind]], max_nodes: Sequence[int] | None
+) -> tuple[Way, ...]:
+    """Every team of drafters within every bound, taking turns with the verifier and ahead of it."""
+    return tuple(
+        Way(mode, "+".join(sorted(team or ())), SpeculationLimits(nodes, drafters=team))
+        for team in teams or (None,)
+        for nodes in max_nodes or (None,)
+        for mode in _MODES
+    )
 
 
 @contextmanager
@@ -128,7 +153,7 @@ def _service(
 ) -> Iterator[Client]:
     """A client of the service at the address, or of one that serves as long as the block lasts."""
     if address is not None:
-        given = [key for key, value in flags.items() if key != "coordinator.port" and value]
+        given = [key for key, value in flags.items() if key.startswith("models.") and value]
         if given:
             raise ConfigError(f"{given[0]} belongs to the service at {address}; leave it out")
         with connect(address, api_key_file) as client:
@@ -177,8 +202,8 @@ def _show(recommendations: list[Recommendation], console: Console, out: Path) ->
         console.print(words, markup=False, highlight=False, soft_wrap=True)
     if any(each.came_in_bursts for each in recommendations):
         console.print(
-            "[yellow]The machine is busy: texts came in bursts, so the speeds are not to be"
-            " trusted.[/yellow]"
+            "[yellow]The machine is busy: texts came in bursts. The speeds are by the verifier's"
+            " clock.[/yellow]"
         )
     for name in ("report.json", "measured.png"):
         console.print(f"left: {out / name}", markup=False, highlight=False, soft_wrap=True)

@@ -34,7 +34,7 @@ class Recommendation:
 
     @property
     def came_in_bursts(self) -> bool:
-        """Whether the machine was too busy for the speeds to mean anything."""
+        """Whether texts reached us so unevenly that the client's speeds say nothing."""
         every = (self.plain, *(way.measured for way in self.ways))
         return any(measured.came_in_bursts for measured in every)
 
@@ -74,7 +74,7 @@ def _compare(way: Measurement, plain: Measurement, measured: list[Measurement]) 
 def _what(best: Compared) -> str:
     measured = best.measured
     depth = measured.useful_depth
-    limits = f", speculation.max_depth {depth}" if depth else ""
+    limits = f", max_depth {depth}" if depth else ""
     return (
         f"{measured.way}{limits}: {best.speed_up:.2f} times plain decoding,"
         f" {measured.tokens_per_round:.2f} tokens per round"

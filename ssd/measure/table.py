@@ -12,8 +12,8 @@ from ssd.measure.recommendation import Compared, Recommendation
 from ssd.report import Comparison, RunRecord
 
 _COLUMNS = (
-    *("\ntemp", "\nway", "\ntokens/s", "times ar\nmeasured", "times ar\nexpected"),
-    *("accept-\nance", "per\nround", "hit\nrate", "verify\nshare", "draft\nshare"),
+    *("\ntemp", "\nway", "\ntokens/s", "times\nar", "ex-\npected", "accept-\nance"),
+    *("per\nround", "hit\nrate", "verify\nshare", "draft\nshare"),
 )
 
 
@@ -109,6 +109,7 @@ def _figures(measured: Measurement) -> dict[str, Any]:
         "num_prompts": len(measured.runs),
         "num_tokens": sum(run.num_tokens for run in measured.runs),
         "tokens_per_s": measured.tokens_per_s,
+        "client_tokens_per_s": measured.client_tokens_per_s,
         "acceptance": measured.acceptance,
         "node_yield": measured.node_yield,
         "tokens_per_round": measured.tokens_per_round,

@@ -167,6 +167,8 @@ def test_the_table_names_price_reasons_and_notes() -> None:
         (("--target", "tales", "--dtype", "int3"), "--dtype must be one of fp64, "),
         (("--target", "tales", "--context", "9999"), "takes 4096 tokens, not 9999"),
         (("--target", "tales", "--draft", "pystd"), "draft cannot draft for target: id "),
+        (("--target", "tales", "--self-layers", "9"), "target has 8 layers, not 9"),
+        (("--target", "tales", "--draft", "tales", "--self-layers", "2"), "leave out --draft"),
     ],
 )
 def test_what_cannot_be_answered_is_said_in_a_sentence(
@@ -176,6 +178,17 @@ def test_what_cannot_be_answered_is_said_in_a_sentence(
     assert code == 2
     assert sentence in said
     assert said.startswith("error: ")
+
+
+def test_first_layers_of_the_target_may_draft() -> None:
+    code, said = _invoke("--target", "tales", "--self-layers", "2", "--json")
+    record = json.loads(said)
+    assert code == 0
+    models = record["memory"]
+    per_layer = (models["verifier"]["parameters"] - models["drafter"]["parameters"]) / 6
+    assert models["verifier"]["kv_bytes_per_token"] == 4 * models["drafter"]["kv_bytes_per_token"]
+    assert per_layer == 256 * (4 * 64) * 2 + 2 * 256 * 2 * 64 + 3 * 256 * 704 + 2 * 256
+    assert any("trained for it" in note for note in record["notes"])
 
 
 def test_another_family_without_count_is_refused(tmp_path: Path) -> None:

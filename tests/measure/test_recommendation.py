@@ -72,7 +72,8 @@ def _measured(
 
 def test_figures_are_those_of_the_rounds() -> None:
     way = _measured(Mode.SSD, accepted=2)
-    assert way.tokens_per_s == pytest.approx(59 / 0.22)
+    assert way.tokens_per_s == pytest.approx(57 / (19 * 0.011))
+    assert way.client_tokens_per_s == pytest.approx(59 / 0.22)
     assert way.acceptance == pytest.approx(2 / 3)
     assert way.node_yield == pytest.approx(0.5)
     assert way.tokens_per_round == 3.0
@@ -102,7 +103,7 @@ def test_what_pays_is_recommended_with_its_depth() -> None:
     assert recommendation.best.measured is measured[2]
     assert recommendation.best.speed_up == pytest.approx(4.0)
     assert recommendation.words == (
-        "ssd model, speculation.max_depth 3: 4.00 times plain decoding, 4.00 tokens per round"
+        "ssd model, max_depth 3: 4.00 times plain decoding, 4.00 tokens per round"
     )
 
 
