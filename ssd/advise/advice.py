@@ -237,3 +237,5 @@ def _notes_of_pair(question: Question, drafted: Drafted) -> Iterator[str]:
     if longest is not None and longest < question.context:
         yield f"texts beyond {longest} tokens, the draft's context, are not drafted for"
     yield "the drafter has a device of its own, in mode sd as well"
+    if question.device.is_shared:
+        yield "messages take time of the same cores, which is left out: expect less"

