@@ -60,7 +60,7 @@ def measure(
     dtype: Annotated[str | None, typer.Option(help="Number format of the target.")] = None,
     temperature: Annotated[
         list[float] | None,
-        typer.Option(min=0.0, max=2.0, help="Several may be given. [default: 0, 1]"),
+        typer.Option(min=0.0, max=2.0, help="One or more; default: 0 and 1."),
     ] = None,
     drafter: Annotated[
         list[str] | None,
