@@ -33,6 +33,18 @@ async def run(cluster: Cluster, *arguments: str, said: str = "") -> Result:
     return await asyncio.to_thread(CliRunner().invoke, app, whole, input=said)
 
 
+async def test_generate_says_what_drafts_would_have_done(
+    cluster: Cluster, target: LoadedModel, draft: LoadedModel
+) -> None:
+    await cluster.pair(target, draft)
+    flags = ("--mode", "shadow", "--max-tokens", "30", "--seed", "4", "--ignore-eos")
+    result = await run(cluster, "generate", "so", *flags)
+    assert "mode shadow: would have been" in result.stderr
+    record = json.loads((await run(cluster, "generate", "so", *flags, "--json")).stdout)
+    assert record["figures"]["num_rounds"] == 30
+    assert 1 <= record["shadow"]["num_rounds"] <= 30
+
+
 async def test_generate_takes_every_parameter(
     cluster: Cluster, target: LoadedModel, draft: LoadedModel
 ) -> None:
