@@ -181,6 +181,20 @@ def test_what_cannot_be_answered_is_said_in_a_sentence(
     assert said.startswith("error: ")
 
 
+def test_a_model_of_the_hub_is_found_among_those_downloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its configuration is enough; weights need not be there."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    cached = tmp_path / "models--acme--small"
+    write(cached / "snapshots" / "c0ffee", configurations.LLAMA_1B)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text("c0ffee", encoding="utf-8")
+    code, said = _invoke("--target", "acme/small", "--json")
+    assert code == 0, said
+    assert json.loads(said)["memory"]["verifier"]["parameters"] == 1_235_814_400
+
+
 def test_first_layers_of_the_target_may_draft() -> None:
     code, said = _invoke("--target", "tales", "--self-layers", "2", "--json")
     record = json.loads(said)
