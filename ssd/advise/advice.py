@@ -104,7 +104,7 @@ class Advice:
             )
         if best is self.plain:
             against = [reason.words for reason in self.reasons if not reason.is_for]
-            because = against[0] if against else "drafting costs what it saves"
+            because = "; ".join(against[:3]) or "drafting costs what it saves"
             return f"Do not speculate here, because {because}."
         faster = f"{self.speed_up(best):.1f} times as fast as plain decoding"
         ratio = self.plain.per_device / best.per_device

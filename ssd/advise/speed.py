@@ -11,7 +11,7 @@ from ssd.simulate import Costs, Outcome, Scenario, SyntheticText, simulate
 GLUE_S, OVERHEAD_S, DELAY_S = 0.3e-3, 0.5e-3, 0.2e-3
 _DEPTHS = range(1, 9)
 _FRONTIER = 8  # nodes of a growth step, over all sessions
-_TOKENS_IN_ALL, _TOKENS_AT_LEAST, _TOKENS_AT_MOST = 2048, 48, 1024
+_TOKENS_IN_ALL, _TOKENS_AT_LEAST, _TOKENS_AT_MOST = 2048, 24, 1024
 
 
 @dataclass(frozen=True, slots=True)

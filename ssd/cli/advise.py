@@ -87,11 +87,10 @@ def advise(
             raise ConfigError("--self-layers makes the draft out of the target; leave out --draft")
         models = ModelsSection(target=target, draft=draft, draft_layers=draft_layers)
         draft_path = resolve_draft(models)
-        advice = advise_on(
-            question,
-            describe(resolve_model(target, role="target")),
-            None if draft_path is None else describe(draft_path, num_layers=draft_layers),
-        )
+        large = describe(resolve_model(target, role="target"))
+        small = None if draft_path is None else describe(draft_path, num_layers=draft_layers)
+        with Console(stderr=True).status("simulating"):
+            advice = advise_on(question, large, small)
     if as_json:
         print(json.dumps(_record(advice), indent=2))
     else:
