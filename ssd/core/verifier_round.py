@@ -1,6 +1,7 @@
 """One forward of the verifier: whose rows it has, and the record each session keeps of it."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from ssd.core.drafter_kind import DrafterState
 from ssd.core.read_off import PlannedTree
@@ -29,7 +30,7 @@ class Share:
         return self.planned is not None and self.rows.wanted[0] > 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, so that every session's record can ask for `num_rows`
 class Round:
     """One forward. The shell runs `groups` and answers with the target's token per wanted row."""
 
@@ -42,7 +43,7 @@ class Round:
     def groups(self) -> tuple[RowGroup, ...]:
         return tuple(share.rows for share in self.shares)
 
-    @property
+    @cached_property
     def num_rows(self) -> int:
         return sum(len(share.rows.token_ids) for share in self.shares)
 
