@@ -6,13 +6,9 @@ and each growth step takes some of it.
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-import pytest
-import torch
 from torch import Tensor
 
 from drafter_service.machine import DrafterMachine
@@ -31,11 +27,11 @@ from ssd.core.ngram_limits import NgramLimits
 from ssd.core.price import CostModel
 from ssd.core.rows import Runner
 from ssd.core.sampling_params import SamplingParams
+from ssd.core.speculation_control import ControlLimits
 from ssd.core.verifier import Verifier
 from ssd.core.verifier_limits import VerifierLimits
 from ssd.core.verifier_outputs import Output as VerifierOutput
 from ssd.core.verifier_outputs import ToCoordinator, ToDrafter
-from ssd.sampling import NoiseRows
 from ssd.sampling.draft_law import DraftPolicy
 from verifier_service.machine import VerifierMachine
 
@@ -100,6 +96,7 @@ class Pair:
         weather: Weather = CALM,
         seed: int = 0,
         ngrams: Ngrams = NO_NGRAMS,
+        control: ControlLimits | None = None,
     ) -> None:
         self.num_of: Counter[DrafterKind] = Counter()  # accepted nodes that each kind named
         self.texts: dict[SessionId, list[int]] = {}
@@ -111,6 +108,7 @@ class Pair:
         self._to_verifier: list[tuple[str, Grow | Need | Refused]] = []
         self._to_drafter: list[tuple[str, ToDrafterMessage]] = []
         limits = self._verifier_limits(ngrams.limits if ngrams.within else None)
+        limits = replace(limits, control=control or limits.control)
         self._verifier = VerifierMachine(Verifier(limits, _free_rows()), target)
         self._verifier.now = lambda: self._now  # type: ignore[method-assign]
         self._drafters: dict[str, DrafterMachine | NgramMachine] = {}
@@ -281,23 +279,3 @@ def texts_of(pair: Pair) -> list[tuple[int, ...]]:
 def _free_rows() -> CostModel:
     """Rows cost nothing here, so every tree is verified whole."""
     return CostModel([(1, 0.01), (64, 0.01)])
-
-
-@contextmanager
-def shared_noise(positions: range) -> Iterator[None]:
-    """Make each seed's noise once, all positions in one go: both sides and all modes read the same.
-
-    What a row holds depends on seed, position and id alone (tests/sampling), so nothing changes but
-    the time of thousands of short texts.
-    """
-
-    @cache
-    def made(seed: int, vocab_size: int, *, device: torch.device | None = None) -> NoiseRows:
-        noise = NoiseRows(seed, vocab_size, device=device)
-        noise.prefetch(positions)
-        return noise
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("verifier_service.machine.NoiseRows", made)
-        patch.setattr("drafter_service.machine.NoiseRows", made)
-        yield

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import pytest
+import torch
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
@@ -22,6 +23,7 @@ from ssd.core.rows import Runner
 from ssd.core.sampling_params import SamplingParams
 from ssd.engine.kv_store import KvStore
 from ssd.engine.lean_runner import LeanRunner
+from ssd.sampling import DrawSpec, target_token_ids
 from tests.exactness.dense_runner import noisy_copy, tiny_llama
 from tests.exactness.in_process import (
     NO_NGRAMS,
@@ -30,9 +32,9 @@ from tests.exactness.in_process import (
     Shape,
     Weather,
     openings,
-    shared_noise,
     texts_of,
 )
+from tests.exactness.shared_draws import NoiseOf, shared_noise
 
 VOCAB_SIZE = 24
 NUM_TOKENS = 12
@@ -58,9 +60,10 @@ NGRAMS = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def noise() -> Iterator[None]:
-    with shared_noise(range(len(PROMPT), len(PROMPT) + NUM_TOKENS)):
-        yield
+def noise() -> Iterator[NoiseOf]:
+    positions = range(len(PROMPT), len(PROMPT) + NUM_TOKENS)
+    with shared_noise(positions, seeds=range(NUM_SEEDS), vocab_size=VOCAB_SIZE) as noise_of:
+        yield noise_of
 
 
 def runner(model: LlamaForCausalLM) -> Runner[Tensor]:
@@ -84,14 +87,29 @@ def decode(
 
 
 @pytest.fixture(scope="module")
-def plain() -> list[tuple[int, ...]]:
-    """The reference: no drafter, no tree."""
-    texts = []
-    for start in range(0, NUM_SEEDS, 500):
-        pair = Pair(runner(TARGET), None, vocab_size=VOCAB_SIZE)
-        texts += decode(pair, range(start, min(start + 500, NUM_SEEDS)), mode=Mode.AR)
-    assert len(set(texts)) > NUM_SEEDS // 2, "seeds matter"
-    return texts
+def plain(noise: NoiseOf) -> list[tuple[int, ...]]:
+    """The reference: the library's forward of whole texts, one token after the other."""
+    texts = torch.tensor([PROMPT] * NUM_SEEDS)
+    chosen = [params(seed) for seed in range(NUM_SEEDS)]
+    for position in range(len(PROMPT), len(PROMPT) + NUM_TOKENS):
+        with torch.inference_mode():
+            logits = TARGET(texts, use_cache=False).logits[:, -1]
+        draws = [
+            DrawSpec(each, position, None if each.is_greedy else noise(each.seed, VOCAB_SIZE))
+            for each in chosen
+        ]
+        token_ids = torch.tensor(target_token_ids(logits, draws))
+        texts = torch.cat([texts, token_ids.unsqueeze(1)], dim=1)
+    outputs = [tuple(text) for text in texts[:, len(PROMPT) :].tolist()]
+    assert len(set(outputs)) > NUM_SEEDS // 2, "seeds matter"
+    return outputs
+
+
+def test_plain_decoding_is_what_the_library_says(plain: list[tuple[int, ...]]) -> None:
+    """No drafter, no tree."""
+    seeds = range(500)
+    pair = Pair(runner(TARGET), None, vocab_size=VOCAB_SIZE)
+    assert decode(pair, seeds, mode=Mode.AR) == plain[: len(seeds)]
 
 
 def random_pair(rng: random.Random) -> tuple[Pair, Mode]:

@@ -4,8 +4,9 @@ The draft's logits are the target's turned around, as in test_law_under_drafts. 
 service, and a drafter that breaks what the rule rests on, must fail the same test.
 """
 
+import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -27,11 +28,18 @@ from ssd.core.mode import Mode
 from ssd.core.ngram_limits import NgramForm, NgramLimits
 from ssd.core.rule import Rule
 from ssd.core.sampling_params import SamplingParams
+from ssd.core.speculation_control import ControlLimits
 from ssd.core.speculation_limits import SpeculationLimits
 from ssd.core.tree import TokenTree
 from ssd.sampling import ratio_rule
 from ssd.sampling.coins import SeededCoins
-from ssd.sampling.draft_law import DraftLaw, Proposal, draw_proposals
+from ssd.sampling.draft_law import (
+    DraftLaw,
+    DraftPolicy,
+    Proposal,
+    draw_proposals,
+    sample_candidates,
+)
 from ssd.sampling.ratio import tokens_along
 from ssd.sampling.ratio_rule import RatioNumbers
 from tests.exactness.chi_square import ALPHA, p_value
@@ -46,6 +54,7 @@ from tests.exactness.in_process import (
     openings,
     texts_of,
 )
+from tests.exactness.shared_draws import shared_numbers
 from tests.exactness.test_law_under_drafts import (
     LAW,
     LOGITS,
@@ -82,6 +91,7 @@ class Scenario:
     draft: torch.Tensor = OPPOSITE
     num_requests: int = 600
     num_tokens: int = NUM_TOKENS
+    is_controlled: bool = True
     ngrams: Ngrams | None = None
 
 
@@ -101,7 +111,8 @@ SCENARIOS = {
     "n-grams": Scenario(weather=None, ngrams=Ngrams(REPEATS)),
     "n-grams beside": Scenario(weather=None, ngrams=Ngrams(REPEATS, within=False, beside=True)),
 }
-SINGLE = Scenario(shape=AHEAD, draft=OTHER, num_requests=150, num_tokens=24)
+# Long enough for a mistake to show, and for the control to act: it would pause so bad a draft.
+SINGLE = Scenario(shape=AHEAD, draft=OTHER, num_requests=150, num_tokens=24, is_controlled=False)
 MANY = replace(SINGLE, num_requests=300)
 SIBLINGS = replace(SINGLE, shape=replace(AHEAD, siblings=3, max_nodes=3), num_requests=250)
 
@@ -119,6 +130,7 @@ class RatioPair(Pair):
             weather=scenario.weather or Weather(),
             seed=seed,
             ngrams=scenario.ngrams or NO_NGRAMS,
+            control=ControlLimits(is_on=scenario.is_controlled),
         )
 
 
@@ -183,6 +195,12 @@ def p_of(texts: Sequence[tuple[int, ...]]) -> float:
     return min(given_before, p_value([text[1:4] for text in texts], joint_law()))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def numbers() -> Iterator[None]:
+    with shared_numbers():
+        yield
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_law_holds_under_a_draft_turned_around(name: str) -> None:
@@ -218,8 +236,10 @@ def test_at_temperature_0_both_rules_are_the_argmax() -> None:
     assert pairs[0].num_proposed > 0
 
 
-def test_the_right_service_passes_where_mutants_fail() -> None:
-    texts, _ = served(MANY)
+@pytest.mark.parametrize("scenario", [MANY, replace(SINGLE, is_controlled=True)])
+def test_the_right_service_passes_where_mutants_fail(scenario: Scenario) -> None:
+    """Also when the past decides whether drafts are worth asking for."""
+    texts, _ = served(scenario)
     assert p_of(texts) > ALPHA
 
 
@@ -260,6 +280,60 @@ def _trust_any_law(patch: pytest.MonkeyPatch) -> None:
         return [each for each in proposals if each.token_id in drafted]
 
     patch.setattr(ratio_rule, "_proposals", mutant)
+
+
+def _test_with_the_law_before_the_cut(patch: pytest.MonkeyPatch) -> None:
+    """C4: sampled from the likeliest two, tested with the probabilities of all."""
+    _trust_any_law(patch)
+    sample = sample_candidates
+
+    def mutant(
+        scores: torch.Tensor, policy: DraftPolicy, *args: Any, **kwargs: Any
+    ) -> list[SampledCandidates]:
+        cut = sample(scores, replace(policy, law_len=2), *args, **kwargs)
+        whole = sample(scores, policy, *args, **kwargs)
+        return [replace(one, law=other.law) for one, other in zip(cut, whole, strict=True)]
+
+    patch.setattr(drafter_machine, "sample_candidates", mutant)
+
+
+def _keep_the_likelier_of_two(patch: pytest.MonkeyPatch) -> None:
+    """C4: of two branches the better by content stays, as if it had been drawn."""
+    _trust_any_law(patch)
+    sample = sample_candidates
+
+    def weight(one: SampledCandidates) -> float:
+        assert one.law is not None
+        return dict(zip(*one.law.unpacked(), strict=True))[one.token_ids[0]]
+
+    def mutant(scores: torch.Tensor, *args: Any, **kwargs: Any) -> list[SampledCandidates]:
+        pairs = zip(*(sample(scores, *args, **kwargs) for _ in range(2)), strict=True)
+        return [max(pair, key=weight) for pair in pairs]
+
+    patch.setattr(drafter_machine, "sample_candidates", mutant)
+
+
+def _verify_twice(patch: pytest.MonkeyPatch) -> None:
+    """C4: what was rejected is asked again, with fresh numbers."""
+    along, chance = tokens_along, random.Random(5)
+
+    def again(node: int) -> SeededCoins:
+        return SeededCoins([chance.random()], [chance.random()])
+
+    def mutant(
+        tree: TokenTree,
+        proposals: Sequence[Sequence[Proposal]],
+        *,
+        law_after: Callable[[int], np.ndarray],
+        coins_after: Callable[[int], SeededCoins],
+    ) -> list[int]:
+        token_ids = along(tree, proposals, law_after=law_after, coins_after=coins_after)
+        first = [each.token_id for each in proposals[0]]
+        if not first or token_ids[0] in first:
+            return token_ids
+        return along(tree, proposals, law_after=law_after, coins_after=again)
+
+    patch.setattr(ratio_rule, "tokens_by_shape", mutant)
 
 
 def _share_the_drafts_numbers(patch: pytest.MonkeyPatch) -> None:
@@ -327,7 +401,8 @@ def _discard_the_bonus(patch: pytest.MonkeyPatch) -> None:
 
 
 def _send_the_confident(patch: pytest.MonkeyPatch) -> None:
-    """A proposal's own probability decides whether a verification gets to see it."""
+    """C4: a proposal's own probability decides whether a verification gets to see it, as growth by
+    that probability does, and a launch that waits for a confident chain."""
     honest = draft_step.expansion_of
 
     def mutant(*args: object) -> object:
@@ -346,6 +421,11 @@ def _send_the_confident(patch: pytest.MonkeyPatch) -> None:
     ("mutate", "scenario"),
     [
         (_trust_any_law, SINGLE),
+        pytest.param(_test_with_the_law_before_the_cut, SINGLE, marks=pytest.mark.soak),
+        pytest.param(
+            _keep_the_likelier_of_two, replace(SINGLE, num_requests=600), marks=pytest.mark.soak
+        ),
+        (_verify_twice, SINGLE),
         (_share_the_drafts_numbers, SINGLE),
         pytest.param(_test_likeliest_sibling_first, SIBLINGS, marks=pytest.mark.soak),
         (_greedy_filler_on_a_miss, SCENARIOS["late"]),

@@ -16,7 +16,8 @@ from ssd.core.mode import Mode
 from ssd.core.sampling_params import SamplingParams
 from tests.exactness.chi_square import ALPHA, p_value
 from tests.exactness.dense_runner import LlamaLogits, noisy_copy, tiny_llama
-from tests.exactness.in_process import Pair, openings, shared_noise, texts_of
+from tests.exactness.in_process import Pair, openings, texts_of
+from tests.exactness.shared_draws import shared_noise
 
 VOCAB_SIZE = 16
 PROMPT = (3, 1, 4)
@@ -59,9 +60,9 @@ def served(
     draft = LlamaLogits(copy.deepcopy(DRAFT))
     for start in range(first_seed, first_seed + num_requests, BATCH):
         # Three tokens, because before the last one nothing is drafted.
-        with shared_noise(range(len(PROMPT), len(PROMPT) + 3)):
+        seeds, positions = range(start, start + BATCH), range(len(PROMPT), len(PROMPT) + 3)
+        with shared_noise(positions, seeds=seeds, vocab_size=VOCAB_SIZE):
             pair = Pair(target, draft, vocab_size=VOCAB_SIZE, seed=start)
-            seeds = range(start, start + BATCH)
             pair.run(openings(PROMPT, seeds=seeds, num_tokens=3, mode=mode, params=params))
         pairs += [text[:2] for text in texts_of(pair)]
         num_accepted += pair.num_accepted

@@ -14,7 +14,8 @@ from ssd.core.mode import Mode
 from ssd.core.sampling_params import SamplingParams
 from ssd.sampling import gumbel_rows
 from tests.exactness.dense_runner import LlamaLogits, noisy_copy, tiny_llama
-from tests.exactness.in_process import Pair, Shape, Weather, openings, shared_noise, texts_of
+from tests.exactness.in_process import Pair, Shape, Weather, openings, texts_of
+from tests.exactness.shared_draws import shared_noise
 from tests.sampling.test_text_edits import slow_edit
 
 VOCAB_SIZE = 24
@@ -28,7 +29,8 @@ DRAFT = noisy_copy(TARGET, noise=0.1, seed=1)
 
 @pytest.fixture(scope="module", autouse=True)
 def noise() -> Iterator[None]:
-    with shared_noise(range(len(PROMPT), len(PROMPT) + NUM_TOKENS)):
+    positions = range(len(PROMPT), len(PROMPT) + NUM_TOKENS)
+    with shared_noise(positions, seeds=range(NUM_SEEDS), vocab_size=VOCAB_SIZE):
         yield
 
 

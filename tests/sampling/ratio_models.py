@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Protocol
 
 import numpy as np
 
@@ -78,7 +79,14 @@ def verified(
     return emitted_token_ids(tree, walk(tree, target))
 
 
-def completed(law: dict[Prefix, float], target: RandomModel, length: int) -> dict[Prefix, float]:
+class Laws(Protocol):
+    """Says what may follow a prefix."""
+
+    @property
+    def law_after(self) -> Callable[[Prefix], Law]: ...
+
+
+def completed(law: dict[Prefix, float], target: Laws, length: int) -> dict[Prefix, float]:
     """The law of the first `length` tokens, when plain decoding goes on after what was emitted."""
     full: dict[Prefix, float] = {}
     pending = list(law.items())
@@ -92,7 +100,7 @@ def completed(law: dict[Prefix, float], target: RandomModel, length: int) -> dic
     return full
 
 
-def plain_law(target: RandomModel, length: int) -> dict[Prefix, float]:
+def plain_law(target: Laws, length: int) -> dict[Prefix, float]:
     """What plain decoding draws."""
     return completed({(): 1.0}, target, length)
 
