@@ -70,6 +70,7 @@ def drafted_speeds(
         num_tokens=tokens,
         chain_depth=depth,
         max_nodes=max_nodes,
+        may_pause=False,
     )
     num_devices = target.num_devices + draft.num_devices
     sd, ssd = (

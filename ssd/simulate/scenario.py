@@ -14,6 +14,8 @@ class Scenario:
 
     `in_step` makes the verifier wait until its chain is `chain_depth` deep although the drafter
     grows ahead, which is how the paper's own implementation works; otherwise the price decides.
+    `may_pause` lets sessions pause drafters that do not pay. All texts begin together and count
+    until the last has ended, so of short texts one that was unlucky, and paused, decides the speed.
     """
 
     costs: Costs
@@ -25,6 +27,7 @@ class Scenario:
     chain_depth: int = 4
     max_nodes: int = 8
     in_step: bool = False
+    may_pause: bool = True
     growth: GrowthLimits = field(default_factory=GrowthLimits)
 
 

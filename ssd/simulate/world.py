@@ -21,6 +21,7 @@ from ssd.core.mode import Mode
 from ssd.core.price import CostModel
 from ssd.core.rounds import Lookup, RoundRecord
 from ssd.core.sampling_params import SamplingParams
+from ssd.core.speculation_control import ControlLimits
 from ssd.core.verifier import Verifier
 from ssd.core.verifier_limits import VerifierLimits
 from ssd.core.verifier_outputs import Output as VerifierOutput
@@ -99,6 +100,7 @@ class _VerifierProcess:
             max_nodes=scenario.max_nodes,
             max_rows=max(256, 2 * scenario.num_sessions),
             sd_depth=scenario.chain_depth,
+            control=ControlLimits(is_on=scenario.may_pause),
         )
         warm_up = [(rows, self._costs.verification_s(rows)) for rows in (1, 4, 16)]
         self.core = Verifier(limits, CostModel(warm_up))
