@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ssd.cluster.launcher import Launcher
@@ -21,7 +21,6 @@ from ssd.config import (
     as_assignments,
     draft_of,
     drafters_of,
-    needs_process,
     resolve_model,
 )
 from ssd.core.drafter_kind import TRAITS, DrafterKind
@@ -58,6 +57,11 @@ def local_service(
         command = [sys.executable, "-m", "coordinator", *as_assignments(settled)]
         grace_s = settled.timeouts.drain_s + _EXIT_S
         launcher.start_child("coordinator", command, grace_s=grace_s)
+        if DrafterKind.NGRAM in drafters_of(settled) and settled.ngram.place == "process":
+            report("starting the n-gram drafter")
+            only = as_assignments(_drafting_alone(settled, DrafterKind.NGRAM))
+            command = [sys.executable, "-m", "drafter_service", "--name", "ngram-0", *only]
+            launcher.start_child("ngram", command, grace_s=grace_s)
         report("starting Ray")
         launcher.start_ray()
         report("placing drafter and verifier")
@@ -70,34 +74,30 @@ def local_service(
 
 
 def worker_specs(config: SsdConfig) -> list[WorkerSpec]:
-    """The workers that a configuration asks for: per pair a verifier, and a process for each
-    drafter that needs one.
+    """The workers that a configuration asks for: per pair a verifier, and a drafter if a model
+    drafts.
 
     Raises:
         ConfigError: what a drafter needs is not configured.
     """
-    drafting = [kind for kind in sorted(drafters_of(config)) if needs_process(kind, config)]
+    models = [kind for kind in sorted(drafters_of(config)) if TRAITS[kind].has_weights]
     return [
         spec
         for index in range(config.cluster.pairs)
         for spec in (
-            *(_drafter_spec(config, kind, index) for kind in drafting),
+            *(
+                _worker_spec(_drafting_alone(config, kind), "drafter", index, config.drafter.core)
+                for kind in models
+            ),
             _worker_spec(config, "verifier", index, config.verifier.core),
         )
     ]
 
 
-def _drafter_spec(config: SsdConfig, kind: DrafterKind, index: int) -> WorkerSpec:
+def _drafting_alone(config: SsdConfig, kind: DrafterKind) -> SsdConfig:
     """A process drafts in one way: it is told that this is the only one."""
     speculation = config.speculation.model_copy(update={"drafters": (kind,)})
-    only = config.model_copy(update={"speculation": speculation})
-    if TRAITS[kind].has_weights:
-        return _worker_spec(only, "drafter", index, config.drafter.core)
-    spec = _worker_spec(only, "drafter", index, None)
-    name = f"{spec.name.removesuffix(f'drafter-{index}')}{kind}-{index}"
-    return replace(
-        spec, name=name, config={**spec.config, "name": name}, device="cpu", is_pinned=False
-    )
+    return config.model_copy(update={"speculation": speculation})
 
 
 def _worker_spec(config: SsdConfig, role: str, index: int, core: int | None) -> WorkerSpec:

@@ -267,8 +267,8 @@ class NgramSection(Section):
     """Tokens that it drafts ahead of the committed text, at most."""
     min_hits: Count | None = None
     """Times that a run must have been there before it counts."""
-    # With one token the places are many and mostly wrong; with three a renamed word costs more.
-    shortest: Count = 2
+    # On twenty edited files 6.6 tokens a round with 1, 6.1 with 2, 5.4 with 3.
+    shortest: Count = 1
     """Tokens of the shortest run that is looked for."""
     candidates: Count = 6
     """Candidates that it lists per place; map-k4v counts four."""

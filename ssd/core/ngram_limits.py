@@ -34,7 +34,7 @@ class NgramLimits:
     size_n: int = 12
     size_m: int = 48
     min_hits: int = 1
-    shortest: int = 2
+    shortest: int = 1
     num_candidates: int = 6
     max_nodes: int = 64
     table_bytes: int = 16 * 2**20

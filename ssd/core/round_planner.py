@@ -110,7 +110,7 @@ class RoundPlanner:
         sessions = [session for session, _ in planned]
         floor = self._price.tokens_per_s * self._row_s(sessions)
         promise = sum(
-            max(tree.open_reach * self.rates_of(session).first_rate() - floor, 0.0)
+            max(tree.open_reach * session.first_rate(self.rates_of(session)) - floor, 0.0)
             for session, tree in planned
             if session.opening.mode is Mode.SSD and session.expects_growth
         )

@@ -23,10 +23,6 @@ class SourceRates:
         """Everything that one kind of drafter said, whatever others said of the same places."""
         return self._alone.setdefault(kind, EdgeRates())
 
-    def first_rate(self) -> float:
-        """How often the first candidate of the model's places is the target's token."""
-        return self.of(DrafterKind.MODEL).first_rate
-
     def weights(self, expansion: Expansion) -> list[float]:
         """Probability that the target takes each candidate, given that it stands at the prefix."""
         if not expansion.parts:

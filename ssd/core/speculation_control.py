@@ -11,7 +11,8 @@ A drafter is *active*, *paused*, or *probed*:
 It pays while the tokens that its nodes brought exceed those that their rows, and the waiting for
 it, would have brought (`ssd.core.price`), over about the last 20 rounds. Whatever the prices, one
 whose first candidates come true more rarely than `min_acceptance` is paused, and so is one whose
-nodes were all too dear for `pause_rounds`. What a paused drafter
+nodes were all too dear for `pause_rounds`. A probe verifies nothing and waits for nothing: it
+compares what the drafter says with what the target said. What a paused drafter
 would say is not asked for: a process is told to forget the session, and its device is free for
 others. Sums and counts of the past decide, never the tokens at hand, so rule `ratio` stays exact.
 
@@ -84,13 +85,12 @@ class _Record:
     foreseen: float = 0.0  # matches that the common counts foresaw
     num_idle: int = 0  # rounds in a row in which it had something to say and no node was worth it
     is_heard: bool = False  # it had something to say in this round
-    has_run: bool = False  # a node of it was verified in this state
 
     def restart(self, state: DrafterState) -> None:
         self.state, self.num_rounds = state, 0
         self.num_probes += state is DrafterState.PROBED
         self.earned = self.spent = self.tests = self.matches = self.foreseen = 0.0
-        self.num_idle, self.has_run = 0, False
+        self.num_idle = 0
 
     @property
     def acceptance(self) -> float:
@@ -134,13 +134,27 @@ class SessionControl:
         if not self.limits.is_on:
             return weights
         if not expansion.parts:
-            trust = self.trust_in(expansion.source)
+            trust = self._belief_in(expansion.source)
             return [min(weight * trust, 1.0) for weight in weights]
-        kinds = [part.source for part in expansion.parts]
+        beliefs = [(part.source.bit, self._belief_in(part.source)) for part in expansion.parts]
         return [
-            min(weight * max(self.trust_in(kind) for kind in kinds if origins & kind.bit), 1.0)
+            min(weight * max(belief for bit, belief in beliefs if origins & bit), 1.0)
             for weight, origins in zip(weights, expansion.origins, strict=True)
         ]
+
+    def first_rate(self, kind: DrafterKind, rates: SourceRates) -> float:
+        """How often a drafter's first candidate comes true: what all sessions saw counts until
+        this one has seen enough."""
+        known = rates.of(kind).first_rate
+        if not self.limits.is_on:
+            return known
+        record = self._record(kind)
+        return (record.matches + _CAUTION * known) / (record.tests + _CAUTION)
+
+    def _belief_in(self, kind: DrafterKind) -> float:
+        """Of a drafter on probation nothing is verified: what it says is compared alone."""
+        state = self._record(kind).state
+        return 0.0 if state is DrafterState.PROBED else self.trust_in(kind)
 
     def saw(self, expansion: Expansion, token_id: int, rates: SourceRates) -> None:
         """The target took a token where drafters had said what they expect."""
@@ -160,7 +174,6 @@ class SessionControl:
             record = self._record(each.kind)
             record.earned = record.earned * _FADE + each.num_accepted
             record.spent = record.spent * _FADE + each.price
-            record.has_run |= each.num_proposed > 0
             if each.num_proposed:
                 record.num_idle = 0
             elif record.is_heard:
@@ -203,8 +216,7 @@ class SessionControl:
 
     def _probed(self, record: _Record) -> DrafterState:
         if record.tests >= _seen(_FEW):
-            is_good = record.acceptance >= max(_BACK_AT, self.limits.min_acceptance)
-            is_back = is_good and record.has_run
+            is_back = record.acceptance >= max(_BACK_AT, self.limits.min_acceptance)
             return DrafterState.ACTIVE if is_back else DrafterState.PAUSED
         is_over = record.num_rounds >= self.limits.pause_rounds
         return DrafterState.PAUSED if is_over else DrafterState.PROBED

@@ -130,8 +130,21 @@ class VerifierSession:
     def _awaited(self) -> int:
         """The kinds of drafters that may still send something for the text as it stands, as
         bits."""
-        length, lens = self.committed_len, self._exhausted_lens
-        return bits_of(kind for kind in self.drafters.values() if lens.get(kind, 0) < length)
+        return bits_of(self._awaited_kinds)
+
+    @property
+    def _awaited_kinds(self) -> list[DrafterKind]:
+        length, lens, states = self.committed_len, self._exhausted_lens, self.control.states
+        return [
+            kind
+            for kind in self.drafters.values()
+            if lens.get(kind, 0) < length and states.get(kind) is not DrafterState.PROBED
+        ]
+
+    def first_rate(self, rates: SourceRates) -> float:
+        """How often the first candidate of the best of the drafters to wait for comes true."""
+        kinds = self._awaited_kinds
+        return max((self.control.first_rate(kind, rates) for kind in kinds), default=0.0)
 
     def grew(self, message: Grow, kind: DrafterKind) -> None:
         """A drafter was heard."""

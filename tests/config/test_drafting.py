@@ -68,11 +68,11 @@ def test_a_preset_fills_in_what_is_not_given() -> None:
         ({"speculation__drafters": "model,ngram"}, ["drafter-0", "verifier-0"]),
         (
             {"speculation__drafters": "model,ngram", "ngram__place": "process"},
-            ["drafter-0", "ngram-0", "verifier-0"],
+            ["drafter-0", "verifier-0"],
         ),
     ],
 )
-def test_a_drafter_has_a_process_where_it_needs_one(
+def test_a_model_that_drafts_has_a_device_and_n_grams_have_none(
     flags: dict[str, Any], names: list[str]
 ) -> None:
     specs = worker_specs(config(**flags))
@@ -80,4 +80,4 @@ def test_a_drafter_has_a_process_where_it_needs_one(
     for spec in specs[:-1]:
         settings = SsdConfig.model_validate(spec.config["settings"])
         (kind,) = drafters_of(settings)
-        assert (kind is NGRAM) == spec.name.startswith("ngram")
+        assert kind is MODEL

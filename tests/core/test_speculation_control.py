@@ -102,7 +102,7 @@ def test_a_drafter_whose_nodes_are_all_too_dear_is_paused_and_back_when_they_are
     play(33, num_nodes=0)
     assert control.is_paused(MODEL)
     play(400, num_nodes=0)
-    assert control.num_probes_of(MODEL) >= 4
+    assert control.num_probes_of(MODEL) >= 3
     play(200, num_nodes=1)
     assert control.states[MODEL] is DrafterState.ACTIVE
 
@@ -131,6 +131,23 @@ def test_trust_is_how_often_it_came_true_here_over_what_all_sessions_say() -> No
     assert life.control.weights(good, life.rates)[0] == pytest.approx(
         trust * life.rates.weights(good)[0]
     )
+
+
+def test_a_probe_verifies_nothing_and_a_bad_drafter_is_not_waited_for() -> None:
+    life = Life()
+    life.play(30, chance=0.0)
+    said = Expansion(PrefixKey(0), 0, (4,), (0.8,))
+    for _ in range(400):  # as other sessions saw it
+        life.rates.record(said, 5)
+    assert life.control.first_rate(MODEL, life.rates) < 0.1
+    while life.control.states[MODEL] is not DrafterState.PROBED:
+        life.play(1, chance=0.0)
+    assert life.control.weights(said, life.rates) == [0.0]
+    fresh = SessionControl(LIMITS)
+    assert fresh.first_rate(MODEL, life.rates) < 0.1 < fresh.first_rate(MODEL, SourceRates())
+    good = Life()
+    good.play(30, chance=0.6)
+    assert 0.4 < good.control.first_rate(MODEL, good.rates) < 0.8
 
 
 def test_without_control_nothing_is_paused_and_nothing_is_corrected() -> None:

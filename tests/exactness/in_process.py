@@ -65,6 +65,7 @@ class Shape:
     max_depth: int = 4
     sd_depth: int = 3
     siblings: int = 1  # under rule ratio
+    context_len: int = CONTEXT_LEN
 
 
 CALM = Weather()
@@ -109,7 +110,7 @@ class Pair:
         self._to_drafter: list[tuple[str, ToDrafterMessage]] = []
         limits = self._verifier_limits(ngrams.limits if ngrams.within else None)
         limits = replace(limits, control=control or limits.control)
-        self._verifier = VerifierMachine(Verifier(limits, _free_rows()), target)
+        self._verifier = VerifierMachine(self.core_of(limits), target)
         self._verifier.now = lambda: self._now  # type: ignore[method-assign]
         self._drafters: dict[str, DrafterMachine | NgramMachine] = {}
         if draft is not None:
@@ -119,6 +120,10 @@ class Pair:
             self._attach(DrafterKind.MODEL, machine)
         if ngrams.beside:
             self._attach(DrafterKind.NGRAM, NgramMachine(NgramDrafter(ngrams.limits)))
+
+    def core_of(self, limits: VerifierLimits) -> Verifier:
+        """The verifier's state machine; rows cost nothing, so every tree is verified whole."""
+        return Verifier(limits, _free_rows())
 
     def _attach(self, kind: DrafterKind, machine: DrafterMachine | NgramMachine) -> None:
         self._drafters[kind] = machine
@@ -222,7 +227,7 @@ class Pair:
     def _verifier_limits(self, ngram: NgramLimits | None) -> VerifierLimits:
         return VerifierLimits(
             vocab_size=self._vocab_size,
-            context_len=CONTEXT_LEN,
+            context_len=self._shape.context_len,
             kv_slots=2**24,
             max_nodes=self._shape.max_nodes,
             max_rows=2**20,
@@ -234,7 +239,7 @@ class Pair:
     def _drafter_limits(self) -> DrafterLimits:
         shape = self._shape
         return DrafterLimits(
-            context_len=CONTEXT_LEN,
+            context_len=shape.context_len,
             kv_slots=2**24,
             growth=GrowthLimits(
                 num_candidates=shape.num_candidates,
