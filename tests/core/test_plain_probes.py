@@ -9,7 +9,7 @@ from ssd.core import plain_probes
 from ssd.core.mode import Mode
 from ssd.core.plain_probes import PlainProbes
 from ssd.core.rounds import WhyPlain
-from tests.core.test_verifier import LIMITS, TEXT, Bench, _plain
+from tests.core.verifier_bench import LIMITS, TEXT, Bench, plain
 
 FIRST, EVERY = 2, 5
 LEN = 60
@@ -35,7 +35,7 @@ def drafted_to_the_end(mode: Mode) -> Bench:
 
 def test_one_round_in_so_many_is_bare_and_the_text_is_the_same() -> None:
     bench = drafted_to_the_end(Mode.SSD)
-    assert bench.text() == _plain(LEN)
+    assert bench.text() == plain(LEN)
     records = [each.record for each in bench.commits() if each.record is not None]
     probes = [index for index, each in enumerate(records) if each.why_plain is WhyPlain.PROBE]
     assert len(probes) > 3

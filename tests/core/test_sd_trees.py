@@ -9,7 +9,7 @@ from ssd.core.growth import chain_limits, tree_limits
 from ssd.core.keys import key_of
 from ssd.core.mode import Mode
 from ssd.core.verifier_round import Idle
-from tests.core import test_drafter, test_verifier
+from tests.core import test_drafter, verifier_bench
 from tests.core.test_drafter import MODEL, TEXT
 
 GROWTH = test_drafter.LIMITS.growth
@@ -41,8 +41,8 @@ def test_a_chain_cut_to_a_depth_is_the_chain_of_that_depth(depth: int) -> None:
 
 
 def test_a_verifier_waits_for_the_whole_tree_and_then_verifies_siblings_too() -> None:
-    limits = replace(test_verifier.LIMITS, sd_is_tree=True)
-    bench = test_verifier.Bench(limits)
+    limits = replace(verifier_bench.LIMITS, sd_is_tree=True)
+    bench = verifier_bench.Bench(limits)
     bench.attach()
     bench.open(mode=Mode.SD)
     bench.prefill()

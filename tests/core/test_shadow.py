@@ -19,7 +19,7 @@ from ssd.core.rounds import Lookup, RoundRecord, ShadowRound, WhyPlain, shadow_f
 from ssd.core.shadow import Shadow
 from ssd.core.source_rates import SourceRates
 from ssd.core.speculation_control import ControlLimits
-from tests.core.test_verifier import LIMITS, MODEL, TEXT, VOCAB_SIZE, Bench
+from tests.core.verifier_bench import LIMITS, MODEL, TEXT, VOCAB_SIZE, Bench
 
 MAX_LEN = 60
 CHAINS = replace(LIMITS, max_nodes=3, sd_depth=3)

@@ -10,7 +10,7 @@ from ssd.core.messages import Close, Commit, Open, Refused
 from ssd.core.mode import Mode
 from ssd.core.price import CostModel
 from ssd.core.verifier_session import VerifierSession
-from tests.core.test_verifier import FREE_ROWS, LIMITS, MODEL, Bench
+from tests.core.verifier_bench import LIMITS, MODEL, Bench
 
 TREE = LIMITS.tree_slots
 LONG = replace(LIMITS, context_len=2000, kv_slots=2400, kv_block=16)
@@ -18,7 +18,7 @@ PROMPT = tuple(index % 11 for index in range(40))
 
 
 def _bench(**limits: Any) -> Bench:
-    return Bench(replace(LONG, **limits), cost=FREE_ROWS)
+    return Bench(replace(LONG, **limits))
 
 
 def _session(bench: Bench, name: str) -> VerifierSession:
