@@ -82,7 +82,7 @@ def measure_verifier(text_len: int) -> list[float]:
         spent = time.perf_counter() - start
         assert isinstance(action, Round)
         target = [
-            [token_at(position + 1) for position in share.rows.positions] if share.planned else []
+            [token_at(share.rows.positions[row] + 1) for row in share.rows.wanted]
             for share in action.shares
         ]
         start = time.perf_counter()
