@@ -7,7 +7,7 @@ import pytest
 
 from ssd.core.edge_rates import EdgeRates
 from ssd.core.fan_out import GrowthOrder, order_estimates
-from tests.core import test_drafter
+from tests.core import drafter_bench
 
 ESTIMATES = (0.5, 0.3, 0.1, 0.05)
 
@@ -43,8 +43,8 @@ def test_a_uniform_fan_out_guesses_as_much_at_every_depth() -> None:
 
 @pytest.mark.parametrize("order", GrowthOrder)
 def test_a_drafter_grows_its_whole_tree_in_any_order(order: GrowthOrder) -> None:
-    growth = replace(test_drafter.LIMITS.growth, order=order, max_depth=3)
-    bench = test_drafter.Bench(replace(test_drafter.LIMITS, growth=growth))
+    growth = replace(drafter_bench.LIMITS.growth, order=order, max_depth=3)
+    bench = drafter_bench.Bench(replace(drafter_bench.LIMITS, growth=growth))
     bench.open()
     bench.grow_all()
     assert sum(len(grow.expansions) for grow in bench.grown()) == 1 + 2 + 4

@@ -9,17 +9,17 @@ from ssd.core.growth import chain_limits, tree_limits
 from ssd.core.keys import key_of
 from ssd.core.mode import Mode
 from ssd.core.verifier_round import Idle
-from tests.core import test_drafter, verifier_bench
-from tests.core.test_drafter import MODEL, TEXT
+from tests.core import drafter_bench, verifier_bench
+from tests.core.drafter_bench import MODEL, TEXT
 
-GROWTH = test_drafter.LIMITS.growth
+GROWTH = drafter_bench.LIMITS.growth
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 def test_a_drafter_takes_as_many_steps_as_the_tree_is_deep_and_sends_once(depth: int) -> None:
     growth = replace(GROWTH, urgent_frontier=2)
-    limits = replace(test_drafter.LIMITS, growth=growth, chain=tree_limits(depth, 2, growth))
-    bench = test_drafter.Bench(limits)
+    limits = replace(drafter_bench.LIMITS, growth=growth, chain=tree_limits(depth, 2, growth))
+    bench = drafter_bench.Bench(limits)
     bench.open(mode=Mode.SD)
     assert bench.grow_all() == depth
     (grow,) = bench.grown()
@@ -35,7 +35,7 @@ def test_a_drafter_takes_as_many_steps_as_the_tree_is_deep_and_sends_once(depth:
 def test_a_chain_cut_to_a_depth_is_the_chain_of_that_depth(depth: int) -> None:
     cut, whole = chain_limits(8).to_depth(depth), chain_limits(depth)
     assert replace(cut, max_nodes=whole.max_nodes) == whole
-    bench = test_drafter.Bench(replace(test_drafter.LIMITS, chain=cut))
+    bench = drafter_bench.Bench(replace(drafter_bench.LIMITS, chain=cut))
     bench.open(mode=Mode.SD)
     assert bench.grow_all() == depth
 
