@@ -61,6 +61,12 @@ def service(
     blocks: Annotated[int, typer.Option(min=1, help="Blocks, interleaved.")] = 5,
     prompts: Annotated[int, typer.Option(min=1, help="Prompts of a block.")] = 10,
     tokens: Annotated[int, typer.Option(min=2, help="Tokens of each text, at most.")] = 128,
+    limit_s: Annotated[
+        float | None, typer.Option(min=0.0, help="Begin no further block after so many seconds.")
+    ] = None,
+    sweep_prompts: Annotated[
+        int, typer.Option(min=1, help="Prompts that the best depth is searched with.")
+    ] = 4,
     seed: Annotated[int, typer.Option(min=0, help="Seed of prompts and texts.")] = 1,
     dtype: Annotated[str, typer.Option(help="Number format of the target.")] = "fp32",
     widths: Annotated[
@@ -109,6 +115,8 @@ def service(
                 num_blocks=blocks,
                 num_prompts=prompts,
                 sessions=tuple(sessions or (1,)),
+                num_sweep_prompts=sweep_prompts,
+                limit_s=limit_s,
             ),
             widths=_widths(widths),
             gpu_hour_price=gpu_hour_price,

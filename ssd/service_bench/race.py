@@ -32,6 +32,8 @@ class Plan:
     sessions: tuple[int, ...] = (1,)
     sweep_depths: tuple[int, ...] = tuple(range(1, 9))
     num_sweep_prompts: int = 4
+    limit_s: float | None = None
+    """Seconds from the start of the measured blocks after which no further block begins."""
 
     def waves_of(self, sessions: int) -> int:
         """Waves of a block."""
@@ -82,6 +84,7 @@ class Race:
         self._plan = plan
         self._prompts = list(enumerate(prompts))
         self._done = done
+        self._began_s = 0.0
 
     async def run(self, contenders: Sequence[Contender]) -> Outcome:
         warm_up = self._take(1)
@@ -114,9 +117,16 @@ class Race:
             for depth, found in waves.items()
         }
 
+    @property
+    def _is_late(self) -> bool:
+        limit_s = self._plan.limit_s
+        return limit_s is not None and time.perf_counter() - self._began_s > limit_s
+
     async def _lanes(self, contenders: Sequence[Contender], sessions: int) -> list[Lane]:
         blocks: dict[str, list[Block]] = {each.name: [] for each in contenders}
         for turn in range(self._plan.num_blocks):
+            if turn > 0 and self._is_late:
+                break  # every contender has the blocks that there are
             waves = [self._take(sessions) for _ in range(self._plan.waves_of(sessions))]
             for each in _from(contenders, turn):
                 ran = [await self._wave(each, prompts) for prompts in waves]

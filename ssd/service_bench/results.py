@@ -122,7 +122,7 @@ def as_json(conditions: Conditions, outcome: Outcome, results: Sequence[Result])
             "draft_step_ms": conditions.cost.draft_step_ms,
             "ratio": conditions.cost.ratio,
         },
-        "blocks": conditions.plan.num_blocks,
+        "blocks": len(outcome.lanes[0].blocks),
         "prompts": conditions.plan.num_prompts,
         "max_tokens": conditions.plan.max_tokens,
         "sweeps": {name: dict(speeds) for name, speeds in outcome.sweeps.items()},

@@ -65,3 +65,16 @@ async def test_a_depth_bounds_what_sd_verifies(
         for lane in outcome.lanes
     ]
     assert depths == [1, 3]
+
+
+async def test_no_block_begins_after_the_limit_and_all_modes_have_the_same(
+    cluster: Cluster, target: LoadedModel, draft: LoadedModel
+) -> None:
+    await cluster.pair(target, draft)
+    plan = Plan(max_tokens=4, num_blocks=50, num_prompts=1, num_sweep_prompts=0, limit_s=0.0)
+    prompts = [f"prompt {index}" for index in range(plan.num_prompts_in_all)]
+    contenders = [CONTENDERS["ar"], CONTENDERS["ssd"]]
+    async with AsyncClient(cluster.address) as client:
+        race = Race({Setup(): client}, plan, prompts, done=lambda name: None)
+        outcome = await race.run(contenders)
+    assert [len(lane.blocks) for lane in outcome.lanes] == [1, 1]
