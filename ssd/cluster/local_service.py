@@ -171,7 +171,7 @@ def _with_port(config: SsdConfig) -> SsdConfig:
 def _with_cores(config: SsdConfig) -> SsdConfig:
     """Give each engine a core of its own where there are two and nobody chose."""
     cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < 2 or not config.cluster.pin_cores:
+    if len(cores) < 2:
         return config
     verifier_core = cores[-1] if config.verifier.core is None else config.verifier.core
     drafter_core = cores[-2] if config.drafter.core is None else config.drafter.core

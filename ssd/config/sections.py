@@ -144,7 +144,7 @@ class VerifierSection(Section):
     kv_slots: Count | None = None
     """KV slots of all sessions together, one for each token, instead of what kv_memory gives."""
     core: Index | None = None
-    """CPU core that the engine's thread is pinned to; null leaves it to whoever places it."""
+    """CPU core that an engine of one thread is pinned to; null leaves it to whoever places it."""
     # One core each leaves room for the streams on a small machine.
     threads: Count = 1
     """CPU threads of a forward."""
@@ -203,7 +203,7 @@ class DrafterSection(Section):
     kv_slots: Count | None = None
     """KV slots of all sessions together, one for each token, instead of what kv_memory gives."""
     core: Index | None = None
-    """CPU core that the engine's thread is pinned to; null leaves it to whoever places it."""
+    """CPU core that an engine of one thread is pinned to; null leaves it to whoever places it."""
     threads: Count = 1
     """CPU threads of a forward."""
 

@@ -82,8 +82,7 @@ class EngineThread(Generic[Output]):
 
     def _run(self) -> None:
         try:
-            pin_thread(self._core)
-            torch.set_num_threads(self._num_threads)
+            _settle_down(self._core, self._num_threads)
             self._loop()
         except BaseException as error:
             self._died(error)
@@ -136,12 +135,17 @@ def run_like_engine(work: Callable[[], Result], *, core: int | None, num_threads
     """
 
     def on_core() -> Result:
-        pin_thread(core)
-        torch.set_num_threads(num_threads)
+        _settle_down(core, num_threads)
         return work()
 
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="warm-up") as pool:
         return pool.submit(on_core).result()
+
+
+def _settle_down(core: int | None, num_threads: int) -> None:
+    """Several threads are bound to no core: those that torch starts would share the first one's."""
+    pin_thread(core if num_threads == 1 else None)
+    torch.set_num_threads(num_threads)
 
 
 def pin_thread(core: int | None) -> None:

@@ -59,8 +59,8 @@ class Contender:
 
 
 _TREES = Setup((("drafter.sd_frontier", 2),))
-# Threads that are bound nowhere: the target has both cores, and the draft when its turn comes.
-_BOTH = Setup((("cluster.pin_cores", False), ("verifier.threads", 2), ("drafter.threads", 2)))
+# Two threads are bound to no core: the target has both, and the draft when its turn comes.
+_BOTH = Setup((("verifier.threads", 2), ("drafter.threads", 2)))
 CONTENDERS = {
     each.name: each
     for each in (

@@ -57,3 +57,10 @@ def test_it_runs_where_the_engine_will() -> None:
 def test_what_goes_wrong_there_is_raised_here() -> None:
     with pytest.raises(ZeroDivisionError):
         run_like_engine(lambda: 1 // 0, core=None, num_threads=1)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="cores can't be asked for here")
+def test_work_of_several_threads_is_bound_to_no_core() -> None:
+    core = min(os.sched_getaffinity(0))
+    found = run_like_engine(lambda: os.sched_getaffinity(0), core=core, num_threads=2)
+    assert found == os.sched_getaffinity(0)
