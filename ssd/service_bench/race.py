@@ -99,9 +99,10 @@ class Race:
                 chosen.append(replace(each, depth=max(speeds, key=speeds.__getitem__)))
             else:
                 chosen.append(each)
-        lanes = [
-            lane for sessions in self._plan.sessions for lane in await self._lanes(chosen, sessions)
-        ]
+        self._began_s = time.perf_counter()
+        lanes: list[Lane] = []
+        for sessions in self._plan.sessions:
+            lanes += await self._lanes(chosen, sessions)
         return Outcome(tuple(lanes), sweeps)
 
     async def _sweep(

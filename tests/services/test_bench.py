@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from ssd.client import AsyncClient
 from ssd.core.mode import Mode
 from ssd.engine.loading import LoadedModel
@@ -67,14 +69,15 @@ async def test_a_depth_bounds_what_sd_verifies(
     assert depths == [1, 3]
 
 
+@pytest.mark.parametrize(("limit_s", "num_blocks"), [(0.0, 1), (60.0, 3)])
 async def test_no_block_begins_after_the_limit_and_all_modes_have_the_same(
-    cluster: Cluster, target: LoadedModel, draft: LoadedModel
+    cluster: Cluster, target: LoadedModel, draft: LoadedModel, limit_s: float, num_blocks: int
 ) -> None:
     await cluster.pair(target, draft)
-    plan = Plan(max_tokens=4, num_blocks=50, num_prompts=1, num_sweep_prompts=0, limit_s=0.0)
+    plan = Plan(max_tokens=4, num_blocks=3, num_prompts=1, num_sweep_prompts=0, limit_s=limit_s)
     prompts = [f"prompt {index}" for index in range(plan.num_prompts_in_all)]
     contenders = [CONTENDERS["ar"], CONTENDERS["ssd"]]
     async with AsyncClient(cluster.address) as client:
         race = Race({Setup(): client}, plan, prompts, done=lambda name: None)
         outcome = await race.run(contenders)
-    assert [len(lane.blocks) for lane in outcome.lanes] == [1, 1]
+    assert [len(lane.blocks) for lane in outcome.lanes] == [num_blocks] * 2
