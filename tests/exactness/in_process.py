@@ -137,6 +137,7 @@ class Pair:
             self._take_verifier(self._verifier.core.open(opening, owner=OWNER))
         while self._num_open and self._verifier.core.num_rounds != num_rounds:
             self._draft()
+            self._deliver_to_verifier()  # no round waits for a draft that is seldom right
             self._now += 0.01
             if self._verifier.run():
                 self._deliver_to_verifier()  # what comes while a round runs
