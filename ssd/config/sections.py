@@ -234,7 +234,7 @@ class SpeculationSection(Section):
     pause_rounds: Count = 32
     """Rounds that a drafter may go on without bringing what it costs, at most."""
     probe_rounds: Count = 64
-    """Rounds after which a paused drafter is asked again."""
+    """Rounds after which a paused drafter is asked again; up to four times that after failures."""
     # Rows may cost nothing on a device that waits for memory; the drafter's own time is not free.
     min_acceptance: Fraction = 0.1
     """Share of first candidates that must come true, whatever rows cost, for a drafter to go on."""

@@ -32,13 +32,15 @@ _FADE = 0.95
 _CAUTION = 6.0  # tests that trust is slow by
 _SURE = 8  # tests that a verdict needs
 _FEW = 4  # tests that a probe, or a long time without pay, needs
+_DOUBLINGS = 2  # of the pause, one after each probe in vain
 _BACK_AT = 0.3  # of the first candidates seen in a probe
 
 
 @dataclass(frozen=True, slots=True)
 class ControlLimits:
     """Bounds of the control: the most rounds that a drafter may go on without paying, the rounds
-    until a paused one is probed, and the acceptance below which it is not worth asking."""
+    until a paused one is probed, four times as many at last where probes are in vain, and the
+    acceptance below which it is not worth asking."""
 
     is_on: bool = True
     pause_rounds: int = 32
@@ -78,6 +80,7 @@ class _Record:
     state: DrafterState = DrafterState.ACTIVE
     num_rounds: int = 0  # in this state; active: since it last paid
     num_probes: int = 0
+    num_in_vain: int = 0  # probes since it last paid
     earned: float = 0.0  # tokens, faded
     spent: float = 0.0
     tests: float = 0.0  # of first candidates, faded
@@ -89,6 +92,8 @@ class _Record:
     def restart(self, state: DrafterState) -> None:
         self.state, self.num_rounds = state, 0
         self.num_probes += state is DrafterState.PROBED
+        self.num_in_vain = 0 if state is DrafterState.ACTIVE else self.num_in_vain
+        self.num_in_vain += state is DrafterState.PROBED
         self.earned = self.spent = self.tests = self.matches = self.foreseen = 0.0
         self.num_idle = 0
 
@@ -198,7 +203,8 @@ class SessionControl:
             case DrafterState.ACTIVE:
                 return self._judged(record)
             case DrafterState.PAUSED:
-                is_due = record.num_rounds >= self.limits.probe_rounds
+                pause = self.limits.probe_rounds << min(record.num_in_vain, _DOUBLINGS)
+                is_due = record.num_rounds >= pause
                 return DrafterState.PROBED if is_due else DrafterState.PAUSED
             case DrafterState.PROBED:
                 return self._probed(record)

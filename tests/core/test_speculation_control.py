@@ -51,7 +51,7 @@ def test_an_adversary_is_paused_within_32_rounds_and_probed_from_then_on() -> No
     assert life.is_paused
     life.play(500, chance=0.0)
     num_probes = life.control.num_probes_of(MODEL)
-    assert 5 <= num_probes <= 8
+    assert 2 <= num_probes <= 4, "each pause is longer than the last, up to four times"
     asked = sum(state is not DrafterState.PAUSED for state in life.states[32:])
     assert asked < 0.1 * 500, "probes are few rounds"
 
@@ -102,7 +102,7 @@ def test_a_drafter_whose_nodes_are_all_too_dear_is_paused_and_back_when_they_are
     play(33, num_nodes=0)
     assert control.is_paused(MODEL)
     play(400, num_nodes=0)
-    assert control.num_probes_of(MODEL) >= 3
+    assert control.num_probes_of(MODEL) >= 2
     play(200, num_nodes=1)
     assert control.states[MODEL] is DrafterState.ACTIVE
 
