@@ -76,7 +76,7 @@ $(PEERS_STAMP): benchmarks/peers/requirements.txt
 
 .PHONY: bench-peers
 bench-peers: setup $(PEERS_STAMP) ## Beside transformers, llama.cpp and OpenVINO on the same pair: half an hour
-	$(BIN)/python -m benchmarks.peers
+	$(BIN)/python -m benchmarks.peers $(PEERS_ARGS)
 
 .PHONY: proto
 proto: setup ## Generate ssd/v1 and the reference in docs/api.md from protos/
