@@ -35,26 +35,25 @@ def test_transformers_in_a_process_of_its_own(target_ids: tuple[int, ...], tmp_p
     _check("transformers", FOLDERS, Path(sys.executable), target_ids, tmp_path)
 
 
-class TestInstalledPeers:
-    @pytest.fixture(scope="class")
-    def formats(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
-        """The embedded pair in the formats of llama.cpp and OpenVINO."""
-        if not PEERS_PYTHON.exists():
-            pytest.skip("the peers are not installed: `make bench-peers` makes .venv-peers")
-        out = tmp_path_factory.mktemp("formats")
-        command = [str(PEERS_PYTHON), "-m", "benchmarks.peers.export"]
-        subprocess.run(
-            [*command, FOLDERS.target, FOLDERS.draft, str(out)], cwd=CHECKOUT, check=True
-        )
-        return out
+@pytest.fixture(scope="module")
+def formats(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The embedded pair in the formats of llama.cpp and OpenVINO."""
+    if not PEERS_PYTHON.exists():
+        pytest.skip("the peers are not installed: `make bench-peers` makes .venv-peers")
+    out = tmp_path_factory.mktemp("formats")
+    command = [str(PEERS_PYTHON), "-m", "benchmarks.peers.export"]
+    subprocess.run([*command, FOLDERS.target, FOLDERS.draft, str(out)], cwd=CHECKOUT, check=True)
+    return out
 
-    def test_llama_cpp(self, formats: Path, target_ids: tuple[int, ...], tmp_path: Path) -> None:
-        models = Models(f"{formats}/target.gguf", f"{formats}/draft.gguf", 1)
-        _check("llama.cpp", models, PEERS_PYTHON, target_ids, tmp_path)
 
-    def test_openvino(self, formats: Path, target_ids: tuple[int, ...], tmp_path: Path) -> None:
-        models = Models(f"{formats}/target-openvino", f"{formats}/draft-openvino", 1)
-        _check("openvino", models, PEERS_PYTHON, target_ids, tmp_path)
+def test_llama_cpp(formats: Path, target_ids: tuple[int, ...], tmp_path: Path) -> None:
+    models = Models(f"{formats}/target.gguf", f"{formats}/draft.gguf", 1)
+    _check("llama.cpp", models, PEERS_PYTHON, target_ids, tmp_path)
+
+
+def test_openvino(formats: Path, target_ids: tuple[int, ...], tmp_path: Path) -> None:
+    models = Models(f"{formats}/target-openvino", f"{formats}/draft-openvino", 1)
+    _check("openvino", models, PEERS_PYTHON, target_ids, tmp_path)
 
 
 def _check(
