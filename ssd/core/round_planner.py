@@ -37,6 +37,7 @@ class RoundPlanner:
         self._probes = PlainProbes()
         self._is_probe = False  # what was planned last
         self._ready_s: float | None = None  # since when a round could have been launched
+        self._waits_since: float | None = None  # for drafts
 
     # ── what it learns ────────────────────────────────────────────────────────────────────────
 
@@ -62,11 +63,11 @@ class RoundPlanner:
             self._price.observe(num_tokens, end_s - done.ready_s)
         self._ready_s = end_s
 
-    def prices(self, done: Round, *, launch_s: float) -> tuple[float, float]:
+    def prices(self, done: Round) -> tuple[float, float]:
         """In tokens: of one more row in a round, and of one session's share of its waiting."""
         decoding = [share.session for share in done.shares if share.planned is not None]
         earned = self._price.tokens_per_s
-        waited_s = (launch_s - done.ready_s) / max(len(decoding), 1)
+        waited_s = done.waited_s / max(len(decoding), 1)
         return earned * self._row_s(decoding), earned * waited_s
 
     # ── what it decides ───────────────────────────────────────────────────────────────────────
@@ -105,27 +106,13 @@ class RoundPlanner:
     def wait_until(self, planned: Plan, now: float) -> float | None:
         """When to ask again because waiting for drafts pays, or None to start now."""
         until = self._wait_for_chains(planned, now)
-        if until is not None:
-            return until
-        sessions = [session for session, _ in planned]
-        floor = self._price.tokens_per_s * self._row_s(sessions)
-        promise = sum(
-            max(tree.open_reach * session.first_rate(self.rates_of(session)) - floor, 0.0)
-            for session, tree in planned
-            if session.opening.mode is Mode.SSD and session.expects_growth
-        )
-        # A round launched now may earn more than rounds did lately, and waiting must beat both: a
-        # verifier that waited too long would otherwise find waiting cheap for ever.
-        sizes = [(tree.tree.num_nodes, session.committed_len) for session, tree in planned]
-        size = ForwardSize(sum(rows for rows, _ in sizes), sum(rows * len_ for rows, len_ in sizes))
-        forward_s = self.cost.forward_s(size)
-        at_once = sum(1.0 + tree.reach for _, tree in planned) / forward_s
-        price = max(self._price.tokens_per_s, at_once)
-        return self._patience.wait_until(
-            now, promise=promise, tokens_per_s=price * share_to_beat(self._pace.step_s, forward_s)
-        )
+        if until is None:
+            until = self._wait_while_it_pays(planned, now)
+        if until is not None and self._waits_since is None:
+            self._waits_since = now
+        return until
 
-    def launch(self, planned: Plan, running: Sequence[VerifierSession]) -> Round:
+    def launch(self, planned: Plan, running: Sequence[VerifierSession], now: float) -> Round:
         """Pack the trees and, in what is left of the row budget, prefill chunks."""
         self._begin_shadows([session for session, _ in planned])
         shares = [Share(each, each.tree_rows(plan.tree), plan) for each, plan in planned]
@@ -142,7 +129,11 @@ class RoundPlanner:
         assert self._ready_s is not None
         is_drafted = any(plan.tree.num_nodes > 1 for _, plan in planned)
         self._probes.launched(is_drafted=is_drafted, is_probe=self._is_probe)
-        return Round(self.num_rounds, tuple(shares), self._ready_s, is_probe=self._is_probe)
+        waited_s = 0.0 if self._waits_since is None else now - self._waits_since
+        self._waits_since = None
+        return Round(
+            self.num_rounds, tuple(shares), self._ready_s, waited_s, is_probe=self._is_probe
+        )
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────
 
@@ -180,6 +171,25 @@ class RoundPlanner:
         pairs = sum(each.committed_len for each in sessions)
         roots = ForwardSize(len(sessions), pairs)
         return self.cost.row_s(roots, length=pairs // len(sessions))
+
+    def _wait_while_it_pays(self, planned: Plan, now: float) -> float | None:
+        sessions = [session for session, _ in planned]
+        floor = self._price.tokens_per_s * self._row_s(sessions)
+        promise = sum(
+            max(tree.open_reach * session.first_rate(self.rates_of(session)) - floor, 0.0)
+            for session, tree in planned
+            if session.opening.mode is Mode.SSD and session.expects_growth
+        )
+        # A round launched now may earn more than rounds did lately, and waiting must beat both: a
+        # verifier that waited too long would otherwise find waiting cheap for ever.
+        sizes = [(tree.tree.num_nodes, session.committed_len) for session, tree in planned]
+        size = ForwardSize(sum(rows for rows, _ in sizes), sum(rows * len_ for rows, len_ in sizes))
+        forward_s = self.cost.forward_s(size)
+        at_once = sum(1.0 + tree.reach for _, tree in planned) / forward_s
+        price = max(self._price.tokens_per_s, at_once)
+        return self._patience.wait_until(
+            now, promise=promise, tokens_per_s=price * share_to_beat(self._pace.step_s, forward_s)
+        )
 
     def _wait_for_chains(self, planned: Plan, now: float) -> float | None:
         """Mode `sd` waits, in lock-step, until every chain has its depth or the drafter is done."""

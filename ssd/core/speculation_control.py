@@ -9,12 +9,13 @@ A drafter is *active*, *paused*, or *probed*:
        └─────────────────────────────────────────────────────────────┘ does pay
 
 It pays while the tokens that its nodes brought exceed those that their rows, and the waiting for
-it, would have brought (`ssd.core.price`), over about the last 20 rounds. Whatever the prices, one
-whose first candidates come true more rarely than `min_acceptance` is paused, and so is one whose
-nodes were all too dear for `pause_rounds`. A probe verifies nothing and waits for nothing: it
-compares what the drafter says with what the target said. What a paused drafter
-would say is not asked for: a process is told to forget the session, and its device is free for
-others. Sums and counts of the past decide, never the tokens at hand, so rule `ratio` stays exact.
+it, would have brought (`ssd.core.price`), over about the last 20 rounds since it was first heard.
+Whatever the prices, one whose first candidates come true more rarely than `min_acceptance` is
+paused, and so is one whose nodes were all too dear for `pause_rounds`. A probe verifies nothing and
+waits for nothing: it compares what the drafter says with what the target said. What a paused
+drafter would say is not asked for: a process is told to forget the session, and its device is free
+for others. Sums and counts of the past decide, never the tokens at hand, so rule `ratio` stays
+exact.
 
 Between those ends a session corrects what all sessions together think of a drafter: `trust` is how
 often its first candidates came true here over how often they should have.
@@ -30,7 +31,8 @@ from ssd.core.source_rates import SourceRates
 
 _FADE = 0.95
 _CAUTION = 6.0  # tests that trust is slow by
-_SURE = 8  # tests that a verdict needs
+_SURE = 16  # tests that a verdict needs; with 8, in modelled time, bad luck paused some that paid
+_SURE_OF_RARE = 8  # where hardly a candidate comes true
 _FEW = 4  # tests that a probe, or a long time without pay, needs
 _DOUBLINGS = 2  # of the pause, one after each probe in vain
 _BACK_AT = 0.3  # of the first candidates seen in a probe
@@ -177,6 +179,8 @@ class SessionControl:
         """A round of the session ended."""
         for each in spendings:
             record = self._record(each.kind)
+            if not record.tests:
+                continue  # it reads the text as yet; patience bounds what waiting for it costs
             record.earned = record.earned * _FADE + each.num_accepted
             record.spent = record.spent * _FADE + each.price
             if each.num_proposed:
@@ -191,7 +195,7 @@ class SessionControl:
             return []
         changes = []
         for kind, record in self._records.items():
-            record.num_rounds += 1
+            record.num_rounds += record.state is not DrafterState.ACTIVE or record.tests > 0.0
             state = self._next_state(record)
             if state is not record.state:
                 record.restart(state)
@@ -215,7 +219,8 @@ class SessionControl:
         pays = record.earned >= record.spent and not is_rare
         if pays and record.tests:
             record.num_rounds = 0
-        is_sure = record.num_rounds >= _SURE and record.tests >= _seen(_SURE)
+        needed = _SURE_OF_RARE if is_rare else _SURE
+        is_sure = record.num_rounds >= needed and record.tests >= _seen(needed)
         is_late = record.num_rounds >= self.limits.pause_rounds and record.tests >= _seen(_FEW)
         is_dear = record.num_idle >= self.limits.pause_rounds
         return DrafterState.PAUSED if is_sure or is_late or is_dear else DrafterState.ACTIVE

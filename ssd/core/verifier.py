@@ -199,7 +199,7 @@ class Verifier:
             until = self.planner.wait_until(planned, now)
             if until is not None:
                 return Idle(until)
-        return self.planner.launch(planned, running)
+        return self.planner.launch(planned, running, now)
 
     def round_failed(self, failed: Round) -> list[Output]:
         """A forward raised an error: find the session that makes it fail, and let go of that one.
@@ -234,7 +234,7 @@ class Verifier:
         """Settle a round: a sequence of target tokens per share, which prefill chunks ignore."""
         outputs: list[Output] = []
         num_tokens = 0
-        row_price, wait_price = self.planner.prices(done, launch_s=launch_s)
+        row_price, wait_price = self.planner.prices(done)
         for share, target in zip(done.shares, target_token_ids, strict=True):
             if self.sessions.get(share.session.opening.session_id) is not share.session:
                 continue  # closed or opened anew while the forward ran

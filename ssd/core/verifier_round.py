@@ -37,6 +37,7 @@ class Round:
     round_id: int
     shares: tuple[Share, ...]
     ready_s: float
+    waited_s: float = 0.0  # for drafts
     is_probe: bool = False  # drafts were left out to measure plain decoding
 
     @property

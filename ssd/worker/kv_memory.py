@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 import torch
 
 from ssd.config import parse_memory
