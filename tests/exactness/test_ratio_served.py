@@ -425,7 +425,7 @@ def _send_the_confident(patch: pytest.MonkeyPatch) -> None:
         pytest.param(
             _keep_the_likelier_of_two, replace(SINGLE, num_requests=600), marks=pytest.mark.soak
         ),
-        (_verify_twice, SINGLE),
+        (_verify_twice, MANY),
         (_share_the_drafts_numbers, SINGLE),
         pytest.param(_test_likeliest_sibling_first, SIBLINGS, marks=pytest.mark.soak),
         (_greedy_filler_on_a_miss, SCENARIOS["late"]),
