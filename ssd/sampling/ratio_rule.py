@@ -4,8 +4,10 @@ Three purposes of randomness, so that nothing is decided twice by one number: th
 coins of acceptance, and what is drawn from the residual. All are functions of seed and position.
 
 A proposal is taken for a sample only if drawing from the law that was sent, with the numbers of
-this seed and position, gives this very token. Whatever else a drafter proposes is a point mass,
-which is exact however it was chosen.
+this seed and position, gives this very token. Where no law was sent a proposal is a point mass,
+which is exact for any function of the text before it. The check finds a drafter that draws
+otherwise than it says most of the time, not always: what then agrees by chance is tested with a
+wrong law. So the rule is exact for drafters that send the law they draw from, as ours do.
 """
 
 import math

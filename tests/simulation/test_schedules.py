@@ -48,14 +48,15 @@ def test_a_broken_core_is_found_and_its_schedule_told(monkeypatch: pytest.Monkey
 
 
 def test_a_failing_schedule_is_cut_down_and_still_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One session, no fault and a short text are enough to show this bug."""
+    """A session or two, no fault and a short text are enough to show this bug."""
     monkeypatch.setattr(verifier_session, "walk", _believe)
     first = next(
         found for seed in count(4, step=5) if (found := failure_of(seed, 5)) and found.weight[0] > 2
     )
     small = shortest(first)
     num_sessions, num_faults, num_drafters, _, num_events = small.weight
-    assert (num_sessions, num_faults) == (1, 0)
+    assert num_sessions <= 2
+    assert num_faults == 0
     assert num_drafters <= 1  # a session may draft for itself
     assert num_events < first.weight[-1]
     again = failure_of(small.seed, small.size, small.cut)
