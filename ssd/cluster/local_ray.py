@@ -155,8 +155,8 @@ class LocalRay:
         recorded = LocalRay.from_state(self.run_dir)
         if recorded is not None and recorded._directory == self._directory:
             (self.run_dir / _STATE_FILE).unlink(missing_ok=True)
-            with suppress(OSError):  # somebody else's files are in it
-                self.run_dir.rmdir()
+        with suppress(OSError):  # somebody else's files are in it, or it was never made
+            self.run_dir.rmdir()
 
     def _has_ended(self) -> bool:
         if self._child is not None:
