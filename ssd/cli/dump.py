@@ -32,6 +32,7 @@ def dump(
         for number, record in enumerate(records):
             path = out / f"{_file_name(session)}-{number}.flight"
             try:
+                out.mkdir(parents=True, exist_ok=True)
                 write_private(path, record)
             except OSError as error:
                 raise ConfigError(f"cannot write {path}: {error.strerror}") from error

@@ -1,5 +1,6 @@
 """What a verifier keeps of its sessions: asked for by name, and left behind when it breaks."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,21 @@ async def test_a_request_of_any_key_is_found_by_its_id(
     asked = registry_pb2.DumpSessionRequest(session_id="anna")
     _, words = await refusal_of(registry.DumpSession(asked))
     assert words == "nobody keeps a record of session anna"
+
+
+async def test_what_the_command_dumps_into_a_new_folder_the_oracle_reads(
+    cluster: Cluster,
+    table_target: LoadedModel,
+    table_draft: LoadedModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    await cluster.pair(table_target, table_draft)
+    await cluster.generate(PROMPT, max_tokens=80, seed=5, request_id="me")
+    folder, runner = tmp_path / "new" / "dumps", CliRunner()
+    command = ["dump", "me", "--address", cluster.address, "--with-tokens", "--out", str(folder)]
+    dump = await asyncio.to_thread(runner.invoke, app, command)
+    assert dump.exit_code == 0, dump.output
+    files = sorted(str(each) for each in folder.iterdir())
+    assert "best in hindsight" in runner.invoke(app, ["bench", "oracle", *files]).output
