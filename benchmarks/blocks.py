@@ -1,6 +1,6 @@
 """Does block verification accept more than the token rule? Chains of the pair `pystd`, offline.
 
-    python benchmarks/blocks.py
+    python -m benchmarks.blocks
 
 For contexts out of Python's standard library a chain is sampled from the draft; printed are the
 tokens that its verification brings on average under both rules, computed and not drawn, and how

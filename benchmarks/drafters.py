@@ -1,7 +1,7 @@
 """What each way to draft brings in a whole service, and what the worst drafter costs.
 
-    python benchmarks/drafters.py served     tokens per round and per second by drafter
-    python benchmarks/drafters.py novel      plain decoding beside the worst drafter
+    python -m benchmarks.drafters served     tokens per round and per second by drafter
+    python -m benchmarks.drafters novel      plain decoding beside the worst drafter
 
 Figures are kept in benchmarks/results/drafters.json; each command replaces its own. One service for
 all drafters: a request names those that may work for it. Prompts are distinct, settings take turns.
@@ -26,7 +26,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from scripts.tales_grammar import draw_tale, exchange
 from ssd.cli.serve import is_serving
 from ssd.client import Client, Options
-from ssd.cluster.local_service import local_service, wait_until_serving
+from ssd.cluster.local_service import local_service
 from ssd.config import load_config
 from ssd.core.cost_model import CostModel
 from ssd.core.drafter_kind import DrafterKind
@@ -65,7 +65,7 @@ def service(overrides: Mapping[str, object]) -> Iterator[Client]:
         tempfile.TemporaryDirectory(dir="/tmp") as folder,
         local_service(config, run_dir=Path(folder), report=lambda line: None) as running,
     ):
-        wait_until_serving(
+        running.wait_until(
             lambda: is_serving(running.address, num_workers=len(running.workers)),
             deadline_s=READY_S,
         )

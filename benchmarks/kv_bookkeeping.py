@@ -1,6 +1,6 @@
 """What the state machines cost beside the models: microseconds per round and session.
 
-    python benchmarks/kv_bookkeeping.py [--json FILE]
+    python -m benchmarks.kv_bookkeeping [--json FILE]
 
 The verifier plans, launches and settles trees of 8 nodes for 16 sessions; the drafter runs steps
 and takes commits in. No model runs, texts of several lengths stand in the KV. The cost must follow

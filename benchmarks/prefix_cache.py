@@ -1,6 +1,6 @@
 """How much sooner the first token comes when a prompt's beginning was seen before.
 
-    python benchmarks/prefix_cache.py [--target FOLDER] [--draft FOLDER] [--json FILE]
+    python -m benchmarks.prefix_cache [--target FOLDER] [--draft FOLDER] [--json FILE]
 
 The three services run as processes on this machine, with real models in fp32. Each pair of requests
 shares 512 tokens of prompt that no other pair has; the time is the client's, from the call to the

@@ -1,9 +1,9 @@
 """What the rules gain and cost: coupled and ratio, as chains and trees, at four temperatures.
 
-    python benchmarks/rules.py measure chain        one service per setting, a minute or so each
-    python benchmarks/rules.py measure tree
-    python benchmarks/rules.py measure saguaro
-    python benchmarks/rules.py show                 the table and the picture of docs/rules.md
+    python -m benchmarks.rules measure chain        one service per setting, a minute or so each
+    python -m benchmarks.rules measure tree
+    python -m benchmarks.rules measure saguaro
+    python -m benchmarks.rules show                 the table and the picture of docs/rules.md
 
 Figures are kept in benchmarks/results/rules.json and added up over prompts; each command replaces
 its own. Distinct prompts, one request at a time, a warm-up first, the pair `pystd` in mode `ssd`.
@@ -24,7 +24,7 @@ from matplotlib import pyplot as plt
 
 from ssd.cli.serve import is_serving
 from ssd.client import Client, Options
-from ssd.cluster.local_service import local_service, wait_until_serving
+from ssd.cluster.local_service import local_service
 from ssd.config import load_config
 from ssd.core.mode import Mode
 from ssd.core.rounds import RoundRecord
@@ -148,7 +148,7 @@ def _measured(setting: Setting) -> Iterable[Row]:
         tempfile.TemporaryDirectory(dir="/tmp") as folder,
         local_service(config, run_dir=Path(folder), report=lambda line: None) as service,
     ):
-        wait_until_serving(
+        service.wait_until(
             lambda: is_serving(service.address, num_workers=len(service.workers)),
             deadline_s=READY_S,
         )

@@ -1,13 +1,14 @@
 """What tracing costs: tokens per second of a service that samples, against one without tracing.
 
-    python benchmarks/tracing_cost.py --ratio 0.01
-    python benchmarks/tracing_cost.py --ratio 1
+    python -m benchmarks.tracing_cost --ratio 0.01
+    python -m benchmarks.tracing_cost --ratio 1
 
 Both services run the embedded pair on this machine, each as three processes, and only one of them
 has a request at a time. A pair of measurements asks both for the same prompts, prompt by prompt in
 alternating order; no prompt comes in two pairs, so that nothing is remembered. Every few pairs all
 processes are started anew, because two equal processes may differ in speed by their luck with
-memory. A collector that keeps the spans runs in this process, on the same cores.
+memory, and the other side first: of two equal services the one that was started first ran 2 %
+slower (--equal). A collector that keeps the spans runs in this process, on the same cores.
 
 With --same-processes there is one service, which samples, and the other side are requests that
 their caller marks as not sampled: they cost one parse of a header more than without tracing, and
@@ -43,6 +44,7 @@ _MODELS = Path(__file__).resolve().parents[1] / "models/tales"
 _NAMES = ("Anna", "Ben", "Clara", "David", "Emma", "Felix", "Grace", "Henry", "Ida", "Jack")
 _PLACES = ("forest", "village", "garden", "castle", "river", "mountain", "meadow", "harbour")
 _CONFIDENCE = 0.95
+_WARM_UP = 24  # requests; new processes have slow moments in their first twenty
 _PROMPTS_A_RUN = 10_000
 _UNSAMPLED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
 
@@ -69,6 +71,7 @@ def main() -> None:
         "--mode", type=Mode, default=Mode.SSD, choices=list(Mode), help="of speculation"
     )
     parser.add_argument("--same-processes", action="store_true")
+    parser.add_argument("--equal", action="store_true", help="neither traces: what scatters alone")
     parser.add_argument("--keep", type=Path, help="file that pairs are added to and read from")
     chosen = parser.parse_args()
     kept = _kept(chosen.keep)
@@ -78,14 +81,10 @@ def main() -> None:
     with otlp_receiver() as receiver:
         for life in range(chosen.restarts):
             with ExitStack() as stack:
-                traced = Side(stack.enter_context(_service(receiver, chosen.ratio)))
-                off = (
-                    Side(traced.address, _UNSAMPLED)
-                    if chosen.same_processes
-                    else Side(stack.enter_context(_service(None)))
-                )
-                for side in (off, traced):
-                    _run(side, next(prompts), chosen.tokens, chosen.mode)  # warms up
+                off, traced = _sides(stack, receiver, chosen, plain_first=bool(life % 2))
+                for prompt in islice(prompts, _WARM_UP):
+                    for side in (off, traced):
+                        _run(side, prompt, chosen.tokens, chosen.mode)
                 for _ in range(life, chosen.pairs, chosen.restarts):
                     asked = [next(prompts) for _ in range(chosen.requests)]
                     pairs.append(_pair(off, traced, asked, chosen.tokens, chosen.mode))
@@ -101,6 +100,7 @@ def main() -> None:
                 "sampled": chosen.ratio,
                 "mode": chosen.mode.value,
                 "same_processes": chosen.same_processes,
+                "equal": chosen.equal,
                 "pairs": len(ratios),
                 "tokens_per_s_off": round(statistics.median(plain for plain, _ in pairs), 1),
                 "ratio": round(math.exp(statistics.mean(map(math.log, ratios))), 4),
@@ -109,6 +109,22 @@ def main() -> None:
             }
         )
     )
+
+
+def _sides(
+    stack: ExitStack, receiver: OtlpReceiver, chosen: argparse.Namespace, *, plain_first: bool
+) -> tuple[Side, Side]:
+    """Without tracing and with it, started in this order or the other."""
+    ratio = 0.0 if chosen.equal else chosen.ratio
+    collector = None if chosen.equal else receiver
+    if chosen.same_processes:
+        traced = Side(stack.enter_context(_service(receiver, ratio)))
+        return Side(traced.address, _UNSAMPLED), traced
+    if plain_first:
+        off = Side(stack.enter_context(_service(None)))
+        return off, Side(stack.enter_context(_service(collector, ratio)))
+    traced = Side(stack.enter_context(_service(collector, ratio)))
+    return Side(stack.enter_context(_service(None))), traced
 
 
 @contextmanager

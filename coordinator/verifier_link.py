@@ -94,7 +94,7 @@ class VerifierLink:
 
     async def close(self) -> None:
         self._task.cancel()
-        self.lost("closed")
+        self._leave("closed")
         await asyncio.gather(self._task, return_exceptions=True)
 
     def attached(self, peer: Capabilities) -> None:
@@ -117,6 +117,9 @@ class VerifierLink:
     def lost(self, reason: str) -> None:
         if not self.reason:
             log.warning("verifier lost", verifier=self.name, reason=reason)
+        self._leave(reason)
+
+    def _leave(self, reason: str) -> None:
         self.reason = reason
         self.credit = None
         self._table.seating.remove(self)

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.peers.engine import CHAINS, Answer, Drafting, Models, Task, decoded
 from ssd.cli.serve import is_serving
 from ssd.client import Client, Options
-from ssd.cluster.local_service import local_service, wait_until_serving
+from ssd.cluster.local_service import local_service
 from ssd.config import load_config, parse_assignments
 from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan, RoundRecord
@@ -76,7 +76,7 @@ def serving(models: Models, assignments: Sequence[str]) -> Iterator[dict[Mode, S
         tempfile.TemporaryDirectory(dir="/tmp") as folder,
         local_service(config, run_dir=Path(folder), report=lambda line: None) as service,
     ):
-        wait_until_serving(
+        service.wait_until(
             lambda: is_serving(service.address, num_workers=len(service.workers)),
             deadline_s=_READY_S,
         )

@@ -171,10 +171,10 @@ def _settings(
 def _serving(settings: SsdConfig, console: Console) -> Iterator[str]:
     """The address of a service that takes requests."""
     # Ray is needed here and by few other commands; loading it takes seconds.
-    from ssd.cluster.local_service import local_service, wait_until_serving
+    from ssd.cluster.local_service import local_service
 
     with local_service(settings, run_dir=run_dir(), report=console.print) as service:
-        wait_until_serving(
+        service.wait_until(
             lambda: is_serving(service.address, num_workers=len(service.workers)),
             deadline_s=_READY_S,
         )

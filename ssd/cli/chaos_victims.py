@@ -5,9 +5,10 @@ import os
 
 from ssd.chaos import Connect
 from ssd.cli.serve import is_serving
-from ssd.cluster.local_service import LocalService, wait_until_serving
+from ssd.cluster.local_service import LocalService
+from ssd.cluster.processes import wait_until
 from ssd.config import SecuritySection
-from ssd.core.errors import SsdError
+from ssd.core.errors import SsdError, Unavailable
 from ssd.v1 import registry_pb2
 
 _READY_S = 120.0
@@ -33,8 +34,13 @@ class LocalVictims:
         return pids[0] if pids and _is_running(pids[0]) else None
 
     def stand_up(self) -> None:
-        """Start the coordinator again if it ended, and return when all of it serves."""
-        wait_until_serving(self._is_whole, deadline_s=_READY_S)
+        """Start the coordinator again if it ended, and return when all of it serves.
+
+        Raises:
+            Unavailable: it does not for two minutes.
+        """
+        if not wait_until(self._is_whole, _READY_S):
+            raise Unavailable(f"the service does not stand again after {_READY_S:g} s")
 
     def _is_whole(self) -> bool:
         # Asked each time: a killed process ends a moment later.

@@ -160,11 +160,11 @@ def _service(
             yield client
         return
     # Ray is needed here and by few other commands; loading it takes seconds.
-    from ssd.cluster.local_service import local_service, wait_until_serving
+    from ssd.cluster.local_service import local_service
 
     settings = configuration(config, ["logging.level=error", *(assignments or [])], flags)
     with local_service(settings, run_dir=run_dir(), report=console.print) as service:
-        wait_until_serving(
+        service.wait_until(
             lambda: is_serving(service.address, num_workers=len(service.workers)),
             deadline_s=_READY_S,
         )

@@ -65,7 +65,7 @@ def serve(
     Example: ssd serve --target tales --draft tales
     """
     # Ray is needed here and by few other commands; loading it takes seconds.
-    from ssd.cluster.local_service import local_service, wait_until_serving
+    from ssd.cluster.local_service import local_service
 
     console = Console(stderr=True)
     flags = {
@@ -85,7 +85,7 @@ def serve(
         settings = configuration(config, assignments, flags)
         try:
             with local_service(settings, run_dir=run_dir(), report=console.print) as service:
-                wait_until_serving(
+                service.wait_until(
                     lambda: is_serving(
                         service.address,
                         num_workers=len(service.workers),

@@ -108,11 +108,11 @@ def _run_here(
 ) -> RunRecord:
     """Serve, trace one request, and keep the spans that the three processes export."""
     # Ray is needed here and by few other commands; loading it takes seconds.
-    from ssd.cluster.local_service import local_service, wait_until_serving
+    from ssd.cluster.local_service import local_service
 
     with otlp_receiver() as receiver, _spans_go_to(receiver):
         with local_service(settings, run_dir=run_dir(), report=console.print) as service:
-            wait_until_serving(
+            service.wait_until(
                 lambda: is_serving(service.address, num_workers=len(service.workers)),
                 deadline_s=_READY_S,
             )

@@ -106,6 +106,10 @@ class Launcher:
             self._children.remove(ended)
             self.start_child(name, self._commands[name], grace_s=self._grace_s[ended.pid])
 
+    def ended_child(self) -> Child | None:
+        """The first child that has ended, if one has."""
+        return next((each for each in self._children if each.exit_code is not None), None)
+
     def wait(self) -> int:
         """Return the exit code of the first child that ends.
 
@@ -113,9 +117,9 @@ class Launcher:
             Unavailable: Ray has ended.
         """
         while True:
-            for child in self._children:
-                if child.exit_code is not None:
-                    return child.exit_code
+            ended = self.ended_child()
+            if ended is not None and ended.exit_code is not None:
+                return ended.exit_code
             if self._ray is not None and not self._ray.is_running:
                 raise Unavailable("Ray has ended")
             time.sleep(_WATCH_S)

@@ -24,10 +24,11 @@ from ssd.config import (
     resolve_model,
 )
 from ssd.core.drafter_kind import TRAITS, DrafterKind
-from ssd.core.errors import ConfigError
+from ssd.core.errors import ConfigError, Unavailable
 from ssd.tokenizer.vocabulary import Vocabulary
 
 _EXIT_S = 5.0  # from the end of its last session to the end of a process
+_ASK_AGAIN_S = 0.05
 _PLACE_DEADLINE_S = 600.0  # a large model loads slowly
 
 
@@ -38,6 +39,24 @@ class LocalService:
     launcher: Launcher
     address: str
     workers: tuple[PlacedWorker, ...]
+
+    def wait_until(self, is_serving: Callable[[], bool], *, deadline_s: float) -> None:
+        """Ask until the service can take requests.
+
+        Raises:
+            Unavailable: it cannot by the deadline, or one of its processes has ended.
+        """
+        deadline = time.monotonic() + deadline_s
+        while not is_serving():
+            ended = self.launcher.ended_child()
+            if ended is not None:
+                raise Unavailable(
+                    f"{ended.name} ended with status {ended.exit_code} before the service could "
+                    "take requests; its last words stand above"
+                )
+            if time.monotonic() > deadline:
+                raise Unavailable(f"the service does not take requests after {deadline_s:g} s")
+            time.sleep(_ASK_AGAIN_S)
 
 
 @contextmanager
@@ -131,19 +150,6 @@ def check_models(config: SsdConfig) -> None:
     difference = Vocabulary.from_file(files[0]).first_difference(Vocabulary.from_file(files[1]))
     if difference is not None:
         raise ConfigError(f"the tokenizers differ: {difference}")
-
-
-def wait_until_serving(is_serving: Callable[[], bool], *, deadline_s: float) -> None:
-    """Ask until the service can take requests.
-
-    Raises:
-        ConfigError: it cannot by the deadline.
-    """
-    deadline = time.monotonic() + deadline_s
-    while not is_serving():
-        if time.monotonic() > deadline:
-            raise ConfigError(f"the service does not take requests after {deadline_s:g} s")
-        time.sleep(0.05)
 
 
 def _looks_like_path(name: str) -> bool:

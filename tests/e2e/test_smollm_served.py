@@ -7,7 +7,7 @@ import pytest
 
 from ssd.cli.serve import is_serving
 from ssd.client import Client, Options
-from ssd.cluster.local_service import local_service, wait_until_serving
+from ssd.cluster.local_service import local_service
 from ssd.config import load_config
 from ssd.core.mode import Mode
 
@@ -34,7 +34,7 @@ def test_it_says_the_same_in_every_mode(draft_layers: int | None, tmp_path: Path
     }
     config = load_config(file=None, environment={}, overrides=overrides).config
     with local_service(config, run_dir=tmp_path, report=print) as service:
-        wait_until_serving(lambda: is_serving(service.address), deadline_s=120)
+        service.wait_until(lambda: is_serving(service.address), deadline_s=120)
         with Client(service.address) as client:
             texts = {mode: _generate(client, mode) for mode in Mode}
     assert "Paris" in texts[Mode.AR]

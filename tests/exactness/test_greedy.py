@@ -14,9 +14,9 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM
 
-from ssd.engine.loading import load_model
 from tests.models.tiny_pair import write_tiny_pair
 from tests.services.cluster import Cluster
+from tests.services.drafting import NAMED, serve
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
 NEAR_TIE = 1e-4
@@ -84,23 +84,18 @@ def first_difference(ours: Sequence[int], theirs: Sequence[int]) -> int | None:
     return next((index for index, (a, b) in pairs if a != b), min(len(ours), len(theirs)))
 
 
-async def serve_pair(cluster: Cluster, target: Path, draft: Path, dtype: str) -> None:
-    await cluster.coordinate()
-    await cluster.verify(load_model(str(target), dtype=dtype))
-    await cluster.draft(load_model(str(draft), dtype=dtype))
-
-
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("drafters", NAMED)
 async def test_a_float64_pair_serves_exactly_what_transformers_generates(
-    cluster: Cluster, tmp_path: Path
+    cluster: Cluster, tmp_path: Path, drafters: str
 ) -> None:
     pair = write_tiny_pair(tmp_path)
     reference = Reference(pair.target, torch.float64)
     tokenizer = Tokenizer.from_file(str(pair.target / "tokenizer.json"))
-    await serve_pair(cluster, pair.target, pair.draft, "fp64")
+    await serve(cluster, drafters, pair.target, pair.draft)
     prompts = PROMPTS[::5]
     expected = reference.continuations([tokenizer.encode(prompt).ids for prompt in prompts])
-    for mode in ("ssd", "sd", "ar"):
+    for mode in ("ssd", "sd", "ar") if drafters == "model" else ("ssd", "sd"):
         for prompt, text in zip(prompts, expected, strict=True):
             reply = await cluster.generate(
                 prompt, temperature=0.0, mode=mode, max_tokens=NUM_TOKENS
@@ -109,16 +104,25 @@ async def test_a_float64_pair_serves_exactly_what_transformers_generates(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ["tales", "pystd"])
+@pytest.mark.parametrize(
+    ("name", "drafters"),
+    [
+        ("tales", "model"),
+        ("tales", "ngram"),
+        ("tales", "self"),
+        ("pystd", "model"),
+        ("pystd", "model and ngram"),
+    ],
+)
 async def test_the_embedded_pair_serves_what_transformers_generates_up_to_near_ties(
-    cluster: Cluster, name: str
+    cluster: Cluster, name: str, drafters: str
 ) -> None:
     target, draft = MODELS / name / "target", MODELS / name / "draft"
     if not (target.is_dir() and draft.is_dir()):
         pytest.skip(f"the pair {name} is not built: see models/README.md")
     reference = Reference(target, torch.float32)
     tokenizer = Tokenizer.from_file(str(target / "tokenizer.json"))
-    await serve_pair(cluster, target, draft, "fp32")
+    await serve(cluster, drafters, target, draft, dtype="fp32")
     prompts = [tokenizer.encode(prompt).ids for prompt in PROMPTS]
     replies = await asyncio.gather(
         *(cluster.generate(each, temperature=0.0, max_tokens=NUM_TOKENS) for each in prompts)

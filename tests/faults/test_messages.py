@@ -13,13 +13,14 @@ import grpc.aio
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from ssd.core.drafter_kind import DrafterKind
 from tests.faults.faulty_cluster import FaultyCluster
 from tests.faults.proxy import Fate
 from tests.faults.schedules import FATES, SCRIPT, Request, Schedule, plain_text, schedules
 from tests.models.table_runner import agreeing, load_table, short_sighted
 from tests.services.cluster import Reply, read
 
-NUM_SCHEDULES = {"model": 180, "ngram": 60, "model beside ngram": 60}
+NUM_SCHEDULES = {"model": 180, "self": 40, "ngram": 40, "model beside ngram": 40}
 NUM_SOAKED = 3000
 _LIMIT_S = 30.0
 TIMEOUTS = {
@@ -33,6 +34,7 @@ TIMEOUTS = {
 
 SECTIONS: dict[str, dict[str, Any]] = {
     "model": {},
+    "self": {"speculation": {"drafters": ["self"]}, "models": {"draft_layers": 1}},
     "ngram": {"speculation": {"drafters": ["ngram"]}},
     "model beside ngram": {"speculation": {"drafters": ["model", "ngram"]}},
 }
@@ -102,7 +104,8 @@ async def _start(cluster: FaultyCluster, drafters: str) -> None:
     if drafters == "ngram":
         await cluster.draft_ngrams(target)
     else:
-        await cluster.draft(load_table(short_sighted(SCRIPT), name="draft"))
+        kind = DrafterKind.SELF if drafters == "self" else DrafterKind.MODEL
+        await cluster.draft(load_table(short_sighted(SCRIPT), name="draft"), kind=kind)
 
 
 @pytest.fixture(params=NUM_SCHEDULES)

@@ -20,17 +20,28 @@ from ssd.core.mode import Mode
 from tests.e2e.processes import Service, until
 from tests.models.tiny_pair import write_tiny_pair
 
-NUM_FAULTS = 10
-NUM_SOAKED = 300
+NUM_FAULTS = {"model": 6, "ngram": 2, "self": 2}
+NUM_SOAKED = {"model": 220, "ngram": 40, "self": 40}
 NUM_STREAMS = 3
 NAMES = {"verifier": "verifier-0", "drafter": "drafter-0", "coordinator": "coordinator"}
+SETTINGS: dict[str, dict[str, object]] = {
+    "model": {},
+    "ngram": {"speculation__drafters": "ngram", "ngram__place": "process", "ngram__shortest": 1},
+    "self": {
+        "speculation__drafters": "self",
+        "models__draft_layers": 1,
+        "models__draft": "null",
+    },
+}
+"""Who drafts, in a process of its own."""
 MODULES = {name: f"{role}_service" for role, name in NAMES.items() if role != "coordinator"}
 
 
 class Supervised:
     """Three processes, and what a supervisor does for them."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, drafters: str) -> None:
+        self.drafters = drafters
         self._service = service
         service.start_all()
         self.cases = references(self.connect, _cases())
@@ -101,13 +112,15 @@ def _cases() -> list[Case]:
     ]
 
 
-@pytest.fixture(scope="module")
-def supervised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervised]:
+@pytest.fixture(scope="module", params=SETTINGS)
+def supervised(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Supervised]:
     folder = tmp_path_factory.mktemp("faults")
     pair = write_tiny_pair(folder)
-    service = Service(folder, pair.target, pair.draft)
+    service = Service(folder, pair.target, pair.draft, defaults=SETTINGS[request.param])
     try:
-        yield Supervised(service)
+        yield Supervised(service, request.param)
     finally:
         service.close()
 
@@ -137,7 +150,9 @@ def suffer(supervised: Supervised, fault: Fault, delay_s: float) -> None:
     supervised.until_idle()
 
 
-def _suffer_many(supervised: Supervised, count: int, *, is_repeatable: bool) -> None:
+def _suffer_many(supervised: Supervised, amounts: dict[str, int], *, is_repeatable: bool) -> None:
+    count = amounts[supervised.drafters]
+
     @settings(
         max_examples=count,
         deadline=None,

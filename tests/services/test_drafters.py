@@ -4,48 +4,20 @@ from typing import Any
 
 import pytest
 
-from ssd.core.drafter_kind import DrafterKind
-from ssd.engine.loading import LoadOptions, load_model
 from tests.models.scripted_model import ScriptedModel
 from tests.models.table_runner import agreeing, load_table, opposing
 from tests.models.tiny_pair import TinyPair
 from tests.services.cluster import Cluster, read, refusal_of, until
+from tests.services.drafting import NAMED, serve
 
 PROMPT = "Once upon a time, once upon a time, once upon a "
-NGRAM: dict[str, Any] = {"size_n": 4, "shortest": 1}
-NAMED: dict[str, dict[str, Any]] = {
-    "model": {"speculation": {"drafters": ["model"]}},
-    "self": {"speculation": {"drafters": ["self"]}, "models": {"draft_layers": 1}},
-    "ngram": {"speculation": {"drafters": ["ngram"]}, "ngram": NGRAM},
-    "ngram beside": {
-        "speculation": {"drafters": ["ngram"]},
-        "ngram": NGRAM | {"place": "process"},
-    },
-    "map-k": {"speculation": {"drafters": ["ngram"]}, "ngram": NGRAM | {"form": "map-k"}},
-    "map-k4v": {"speculation": {"drafters": ["ngram"]}, "ngram": NGRAM | {"form": "map-k4v"}},
-    "model and ngram": {"speculation": {"drafters": ["model", "ngram"]}, "ngram": NGRAM},
-}
-
-
-async def serve(cluster: Cluster, name: str, pair: TinyPair) -> None:
-    """A float64 pair with the drafters of this name."""
-    target = load_model(str(pair.target), dtype="fp64")
-    await cluster.coordinate(**NAMED[name])
-    await cluster.verify(target)
-    if name == "self":
-        first_layer = load_model(str(pair.target), dtype="fp64", options=LoadOptions(layers=1))
-        await cluster.draft(first_layer, kind=DrafterKind.SELF)
-    elif name == "ngram beside":
-        await cluster.draft_ngrams(target)
-    elif "model" in name:
-        await cluster.draft(load_model(str(pair.draft), dtype="fp64"))
 
 
 @pytest.mark.parametrize("name", NAMED)
 async def test_greedy_and_seeded_texts_are_those_of_plain_decoding(
     cluster: Cluster, tiny_pair: TinyPair, name: str
 ) -> None:
-    await serve(cluster, name, tiny_pair)
+    await serve(cluster, name, tiny_pair.target, tiny_pair.draft)
     num_accepted = num_proposed = 0
     for fields in ({"temperature": 0.0}, {"temperature": 1.0, "seed": 7}):
         replies = {
@@ -68,13 +40,13 @@ async def test_greedy_and_seeded_texts_are_those_of_plain_decoding(
 async def test_an_n_gram_alone_may_draft_under_rule_ratio(
     cluster: Cluster, tiny_pair: TinyPair, name: str
 ) -> None:
-    await serve(cluster, name, tiny_pair)
+    await serve(cluster, name, tiny_pair.target, tiny_pair.draft)
     reply = await cluster.generate(PROMPT, rule="ratio", temperature=0.5, seed=3, max_tokens=64)
     assert reply.complete.figures.drafters["ngram"].num_proposed > 0
 
 
 async def test_a_request_says_who_may_draft_for_it(cluster: Cluster, tiny_pair: TinyPair) -> None:
-    await serve(cluster, "model and ngram", tiny_pair)
+    await serve(cluster, "model and ngram", tiny_pair.target, tiny_pair.draft)
     for kinds in (["model"], ["ngram"], ["model", "ngram"]):
         reply = await cluster.generate(
             PROMPT, mode="sd", temperature=0.0, max_tokens=48, speculation={"drafters": kinds}
@@ -96,7 +68,7 @@ async def test_a_request_says_who_may_draft_for_it(cluster: Cluster, tiny_pair: 
 async def test_what_cannot_draft_is_refused_by_name(
     cluster: Cluster, tiny_pair: TinyPair, fields: dict[str, Any], words: str
 ) -> None:
-    await serve(cluster, "model and ngram", tiny_pair)
+    await serve(cluster, "model and ngram", tiny_pair.target, tiny_pair.draft)
     code, message = await refusal_of(read(cluster.call(PROMPT, max_tokens=4, **fields)))
     assert "INVALID_ARGUMENT" in str(code)
     assert words in message
