@@ -6,9 +6,12 @@ import signal
 import time
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from random import Random
 
 _STILL_S = (0.2, 4.0)
+_GONE_S = 10.0
+_POLL_S = 0.01
 
 
 class FaultKind(StrEnum):
@@ -50,6 +53,7 @@ class Fault:
     def _strike(self, pid: int) -> None:
         if self.kind in _DEADLY:
             os.kill(pid, _DEADLY[self.kind])
+            _until_gone(pid)
         elif self.kind is FaultKind.STOP:
             os.kill(pid, signal.SIGSTOP)
             time.sleep(self.seconds)
@@ -59,6 +63,22 @@ class Fault:
             resource.prlimit(pid, resource.RLIMIT_DATA, (1, before[1]))
             time.sleep(self.seconds)
             resource.prlimit(pid, resource.RLIMIT_DATA, before)
+
+
+def _until_gone(pid: int) -> None:
+    """A killed process looks alive while it gives its memory back.
+
+    A child of ours stays as a zombie until it is waited for, which is as good as gone.
+    """
+    deadline = time.monotonic() + _GONE_S
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return
+        if state in "ZX":
+            return
+        time.sleep(_POLL_S)
 
 
 def random_fault(rng: Random, roles: tuple[str, ...] = tuple(_KINDS)) -> Fault:

@@ -38,6 +38,15 @@ class ChaosReport:
         return Counter(each.status for each in self.outcomes)
 
     @property
+    def words(self) -> dict[str, str]:
+        """What the first error of each status said."""
+        said: dict[str, str] = {}
+        for each in self.outcomes:
+            if each.words:
+                said.setdefault(each.status, each.words)
+        return said
+
+    @property
     def is_clean(self) -> bool:
         return not self.num_wrong and self.num_identical > 0
 
@@ -62,6 +71,7 @@ class ChaosReport:
             "wrong": self.num_wrong,
             "tokens": sum(len(each.token_ids) for each in self.outcomes),
             "statuses": dict(self.statuses),
+            "words": self.words,
             "gap_s": {name: round(self.gap_s(at), 3) for name, at in _GAPS.items()},
         }
 
@@ -82,6 +92,8 @@ def report_table(report: ChaosReport) -> list[Table]:
     for name in ("requests", "identical", "cut_off_with_a_status", "wrong", "tokens"):
         seen.add_row(name.replace("_", " "), str(values[name]))
     seen.add_row("statuses", ", ".join(f"{k} {v}" for k, v in sorted(report.statuses.items())))
+    for status, words in sorted(report.words.items()):
+        seen.add_row(f"{status} said", words)
     gaps = ", ".join(f"{name} {report.gap_s(at):.2f} s" for name, at in _GAPS.items())
     seen.add_row("longest silence of a stream", gaps)
     return [faults, seen]

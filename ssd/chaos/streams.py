@@ -26,12 +26,14 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one request went. `status` is OK or the error's name; `gap_s` the longest silence."""
+    """How one request went. `status` is OK or the error's name, `words` what the error said;
+    `gap_s` the longest silence."""
 
     case: Case
     token_ids: tuple[int, ...]
     status: str
     gap_s: float
+    words: str = ""
 
     @property
     def is_identical(self) -> bool:
@@ -60,7 +62,7 @@ def ask(connect: Connect, case: Case) -> Outcome:
     """One request, read to whatever end it has."""
     token_ids: list[int] = []
     gap_s, last = 0.0, None
-    status = "OK"
+    status, words = "OK", ""
     with connect() as client:
         try:
             for piece in client.generate(case.prompt, case.options):
@@ -68,8 +70,8 @@ def ask(connect: Connect, case: Case) -> Outcome:
                 gap_s, last = max(gap_s, now - (last or now)), now
                 token_ids += piece.token_ids
         except SsdError as error:
-            status = type(error).__name__
-    return Outcome(case, tuple(token_ids), status, gap_s)
+            status, words = type(error).__name__, str(error)
+    return Outcome(case, tuple(token_ids), status, gap_s, words)
 
 
 class Streams:

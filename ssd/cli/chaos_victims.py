@@ -43,7 +43,7 @@ class LocalVictims:
             raise Unavailable(f"the service does not stand again after {_READY_S:g} s")
 
     def _is_whole(self) -> bool:
-        # Asked each time: a killed process ends a moment later.
+        # Asked each time: one that lacks memory may end later.
         self._service.launcher.start_again("coordinator")
         num_workers = len(self._service.workers)
         address = self._service.address
