@@ -56,13 +56,17 @@ class Fault:
             _until_gone(pid)
         elif self.kind is FaultKind.STOP:
             os.kill(pid, signal.SIGSTOP)
-            time.sleep(self.seconds)
-            os.kill(pid, signal.SIGCONT)
+            try:
+                time.sleep(self.seconds)
+            finally:  # Ctrl-C: one that stayed stopped would keep its clients for ever
+                os.kill(pid, signal.SIGCONT)
         else:
             before = resource.prlimit(pid, resource.RLIMIT_DATA)
             resource.prlimit(pid, resource.RLIMIT_DATA, (1, before[1]))
-            time.sleep(self.seconds)
-            resource.prlimit(pid, resource.RLIMIT_DATA, before)
+            try:
+                time.sleep(self.seconds)
+            finally:
+                resource.prlimit(pid, resource.RLIMIT_DATA, before)
 
 
 def _until_gone(pid: int) -> None:
