@@ -4,7 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from ssd.advise.families import shape_of, with_layers
+from ssd.advise.families import shape_of
+from ssd.advise.model_config import with_layers
 from ssd.advise.model_shape import ModelShape
 from ssd.core.errors import ConfigError
 from ssd.engine.checkpoint import find_folder
