@@ -8,7 +8,8 @@ from ssd.core.logprobs import TokenLogprobs
 from ssd.core.messages import FinishReason
 from ssd.core.rounds import Lookup, RoundFigures, figures_of, shadow_figures_of
 from ssd.v1 import generation_pb2
-from ssd.wire.codec import FINISH_REASONS, MODES, encode_round, encode_spans
+from ssd.wire.codec import FINISH_REASONS, MODES
+from ssd.wire.round_codec import encode_round, encode_spans
 from ssd.wire.sampling_codec import RULES
 
 

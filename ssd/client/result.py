@@ -9,7 +9,8 @@ from ssd.core.mode import Mode
 from ssd.core.rounds import GrowthSpan, RoundRecord
 from ssd.core.rule import Rule
 from ssd.v1 import generation_pb2
-from ssd.wire.codec import decode_finish_reason, decode_mode, decode_round, decode_spans
+from ssd.wire.codec import decode_finish_reason, decode_mode
+from ssd.wire.round_codec import decode_round, decode_spans
 from ssd.wire.sampling_codec import decode_rule
 
 

@@ -4,52 +4,34 @@ The text below a setting is its description, which examples/ssd.yaml and the man
 carries its limits.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import model_validator
 
-from ssd.config.memory import MEMORY_PATTERN
+from ssd.config.values import (
+    Address,
+    Count,
+    Dtype,
+    Fraction,
+    Index,
+    Label,
+    Memory,
+    Milliseconds,
+    Port,
+    Seconds,
+    Section,
+    Share,
+    Siblings,
+    Text,
+)
 from ssd.core.drafter_kind import TRAITS, DrafterKind
 from ssd.core.fan_out import GrowthOrder
 from ssd.core.mode import Mode
 from ssd.core.ngram_limits import NgramForm
 from ssd.core.rule import Rule
 
-
-def _refuse_boolean(value: object) -> object:
-    """YAML's `yes` and `on` are booleans, which pydantic would take for the number 1."""
-    if isinstance(value, bool):
-        raise ValueError("a boolean is no number")
-    return value
-
-
-_NO_BOOLEAN = BeforeValidator(_refuse_boolean)
-
-Count = Annotated[int, Field(ge=1), _NO_BOOLEAN]
-Index = Annotated[int, Field(ge=0), _NO_BOOLEAN]
-Siblings = Annotated[int, Field(ge=1, le=8), _NO_BOOLEAN]
-Port = Annotated[int, Field(ge=0, le=65535), _NO_BOOLEAN]
-Seconds = Annotated[float, Field(gt=0), _NO_BOOLEAN]
-Fraction = Annotated[float, Field(ge=0, le=1), _NO_BOOLEAN]
-Milliseconds = Annotated[float, Field(ge=0), _NO_BOOLEAN]
-Share = Annotated[float, Field(gt=0, le=1), _NO_BOOLEAN]
-Text = Annotated[str, Field(min_length=1)]
-Address = Annotated[str, Field(pattern=r"^\S+:\d{1,5}$", title="HOST:PORT")]
-
-Memory = Annotated[str, Field(pattern=MEMORY_PATTERN, examples=["auto", "512MiB", "4GiB"])]
-
 EMBEDDED_PAIR = "tales"
 """The pair that ships with the checkout."""
-
-Dtype = Literal["fp64", "fp32", "bf16", "fp16"]
-
-
-class Section(BaseModel):
-    """Base of the sections: frozen, and closed to keys it does not know."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
-    )
 
 
 class ModelsSection(Section):
@@ -377,7 +359,7 @@ class ClusterSection(Section):
     """Coordinators that the models register with; none means the one of section coordinator."""
     pairs: Count = 1
     """Pairs of a drafter and a verifier to place; each worker takes a device of its own."""
-    release: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")] | None = None
+    release: Label | None = None
     """What the workers' names begin with, for two sets of workers that serve side by side."""
     role_label: Text | None = None
     """Ray node label whose value is the role a node is for, drafter or verifier; null: any node."""

@@ -9,7 +9,7 @@ from ssd.core.mode import Mode
 from ssd.report.measure import read_run
 from ssd.report.run_record import Request
 from ssd.v1 import common_pb2, generation_pb2
-from ssd.wire.codec import encode_round, encode_spans
+from ssd.wire.round_codec import encode_round, encode_spans
 from tests.report.synthetic_runs import growth_of, rounds_of
 
 REQUEST = Request(Mode.SSD, 1.0, 7, "opening", "Once upon a time", 5)

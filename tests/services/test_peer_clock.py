@@ -8,7 +8,7 @@ import pytest
 from ssd.core.rounds import GrowthSpan
 from ssd.engine.device_span import DeviceSpan
 from ssd.engine.loading import LoadedModel
-from ssd.wire.codec import decode_round, decode_spans
+from ssd.wire.round_codec import decode_round, decode_spans
 from tests.services.cluster import Cluster, until
 from verifier_service.service import VerifierService
 

@@ -11,7 +11,7 @@ from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, 
 from ssd.core.mode import Mode
 from ssd.core.rounds import Lookup
 from ssd.v1 import common_pb2, drafter_pb2, verifier_pb2
-from ssd.wire import codec
+from ssd.wire import codec, round_codec
 from ssd.wire.envelopes import (
     decode_drafter_order,
     decode_drafter_report,
@@ -127,15 +127,15 @@ def test_what_this_version_does_not_know_is_refused() -> None:
     with pytest.raises(ProtocolError, match="reason 0"):
         codec.decode_finish_reason(0)
     with pytest.raises(ProtocolError, match="lookup"):
-        codec.decode_round(common_pb2.RoundRecord())
+        round_codec.decode_round(common_pb2.RoundRecord())
     with pytest.raises(ProtocolError, match="session s: top_p"):
         codec.decode_open(common_pb2.Open(session_id="s", mode=common_pb2.MODE_AR))
 
 
 def test_every_mode_reason_and_lookup_has_its_own_number() -> None:
     assert len(set(codec.MODES.values())) == len(Mode) == len(codec.MODES)
-    assert len(set(codec.LOOKUPS.values())) == len(Lookup) == len(codec.LOOKUPS)
-    assert 0 not in {*codec.MODES.values(), *codec.LOOKUPS.values()}
+    assert len(set(round_codec.LOOKUPS.values())) == len(Lookup) == len(round_codec.LOOKUPS)
+    assert 0 not in {*codec.MODES.values(), *round_codec.LOOKUPS.values()}
     assert 0 not in codec.FINISH_REASONS.values()
 
 
