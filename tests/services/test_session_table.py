@@ -1,87 +1,36 @@
 """The coordinator's table without a network: who runs, where, and what a client is told."""
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from coordinator.generate_call import GenerateCall
-from coordinator.live_session import LiveSession, MoveReason
 from coordinator.output_text import OutputText
 from coordinator.request_telemetry import RequestTelemetry
 from coordinator.response_writer import ResponseWriter
 from coordinator.served_model import ServedModel
-from coordinator.session_table import SessionTable, TableLimits
 from coordinator.text_codec import TextCodec
-from ssd.core.client_session import Admission
 from ssd.core.credit import Credit
 from ssd.core.errors import Cancelled, NoCapacity, SessionConflict, Unavailable
 from ssd.core.ids import Epoch, PrefixKey, SessionId
 from ssd.core.keys import key_of
-from ssd.core.ledger import Ledger, LedgerEntry
-from ssd.core.messages import Close, Commit, Finished, FinishReason, Open, Refused, Resume
-from ssd.core.mode import Mode
-from ssd.core.sampling_params import SamplingParams
+from ssd.core.messages import Close, Commit, Finished, FinishReason, Open
 from ssd.core.stop_rules import StopRules
 from ssd.telemetry.request_metrics import RequestMetrics, TableFacts
 from ssd.v1 import generation_pb2
-from ssd.wire.hello import Capabilities
 from tests.models.tiny_pair import byte_tokenizer
-
-PROMPT = (1, 2, 3)
-MODEL = Capabilities("i", "model", "kind", "a", "b", 257, 512, (), "fp64")
-
-
-class Seat:
-    """A verifier that only remembers its orders."""
-
-    def __init__(self, name: str, fingerprint: str = "kind") -> None:
-        self.name, self.fingerprint = name, fingerprint
-        self.instance_id = f"life of {name}"
-        self.is_draining = False
-        self.num_pings = 0
-        self.credit: Credit | None = None
-        self.orders: list[Open | Resume | Close] = []
-
-    def send(self, orders: Iterable[Open | Resume | Close]) -> None:
-        self.orders += orders
-
-    @property
-    def kinds(self) -> list[str]:
-        return [type(order).__name__ for order in self.orders]
-
-
-def make_table(
-    *,
-    max_sessions: int = 4,
-    max_queue: int = 4,
-    reopen_s: float = 30.0,
-    resume_s: float = 0.0,
-    epoch_floor: int = 0,
-) -> SessionTable:
-    limits = TableLimits(max_sessions, max_queue, reopen_s, resume_s, keep_s=60.0)
-    return SessionTable(limits, epoch_floor=epoch_floor)
-
-
-def admission(name: str = "a", *, max_len: int = 10, priority: int = 0) -> Admission:
-    return Admission(
-        session_id=SessionId(name),
-        prompt_token_ids=PROMPT,
-        max_len=max_len,
-        params=SamplingParams(),
-        stop_token_ids=frozenset(),
-        mode=Mode.SSD,
-        priority=priority,
-    )
-
-
-def commit(live: LiveSession, *token_ids: int) -> Commit:
-    """What the verifier says next."""
-    books = live.books
-    text = (*PROMPT, *books.output_token_ids)
-    return Commit(SessionId("a"), books.epoch, len(text), key_of(text), token_ids)
+from tests.services.session_table_bench import (
+    MODEL,
+    PROMPT,
+    Seat,
+    admission,
+    commit,
+    ledger,
+    make_table,
+    refusal,
+)
 
 
 async def test_a_session_is_opened_where_the_fewest_are() -> None:
@@ -285,10 +234,6 @@ async def test_tokens_that_come_while_a_client_reads_are_not_lost_at_the_end() -
     assert live.books.output_len == 4
 
 
-def refusal(live: LiveSession, kind: str = "NoCapacity") -> Refused:
-    return Refused(SessionId("a"), live.books.epoch, kind, "no")
-
-
 async def test_a_full_verifier_is_asked_again_for_a_text_that_has_begun() -> None:
     table, seat = make_table(), Seat("v0")
     table.seating.add(seat)
@@ -336,149 +281,3 @@ async def test_the_lowest_priority_number_goes_first_and_equals_in_order_of_arri
         await asyncio.sleep(0.01)
         assert not order
     assert order == ["urgent", "first", "second", "late"]
-
-
-async def test_a_cut_session_waits_for_its_verifier_and_is_resumed_there() -> None:
-    table, first, spare = make_table(resume_s=5.0), Seat("v0"), Seat("v1")
-    table.seating.add(first)
-    async with table.admitted(admission(), "kind") as live:
-        table.reports.take(commit(live, 7, 8))
-        table.seating.add(spare)
-        table.seating.remove(first)
-        assert not spare.orders
-        table.seating.add(first)
-        order = first.orders[-1]
-        assert isinstance(order, Resume)
-        assert (order.epoch, order.have_len) == (1, 5)
-        table.reports.take(refusal(live, "UnknownSession"))
-        assert [type(each).__name__ for each in (*first.orders[2:], *spare.orders)] == ["Open"]
-        assert live.books.epoch == 2
-
-
-async def test_a_session_that_waited_in_vain_moves_to_the_spare() -> None:
-    table, first, spare = make_table(resume_s=0.05), Seat("v0"), Seat("v1")
-    table.seating.add(first)
-    async with table.admitted(admission(), "kind") as live:
-        table.seating.add(spare)
-        table.seating.remove(first)
-        await table.wait_for_change(live)
-        async with asyncio.timeout(5):
-            await table.wait_for_change(live)
-        assert spare.kinds == ["Open"]
-        assert table.seating.moves == {"start": 1, "failover": 1}
-
-
-async def test_a_verifier_that_is_gone_for_certain_is_not_waited_for() -> None:
-    table, first, spare = make_table(resume_s=60.0), Seat("v0"), Seat("v1")
-    table.seating.add(first)
-    async with table.admitted(admission(), "kind"):
-        table.seating.add(spare)
-        table.seating.remove(first)
-        table.seating.process_lost(first.instance_id)
-        assert spare.kinds == ["Open"]
-
-
-def ledger(live: LiveSession, number: int, *text: int, epoch: int | None = None) -> Ledger:
-    """What a verifier says it holds of session a; nothing without a text."""
-    whole = (*PROMPT, *text)
-    entry = LedgerEntry(
-        SessionId("a"),
-        live.books.epoch if epoch is None else Epoch(epoch),
-        len(whole),
-        key_of(whole),
-        len(whole) - 1,
-        1,
-    )
-    return Ledger(number, (entry,) if text else ())
-
-
-async def test_the_books_win_over_what_a_verifier_says_it_holds() -> None:
-    table, seat = make_table(), Seat("v0")
-    table.seating.add(seat)
-    seat.num_pings = 3
-    async with table.admitted(admission(), "kind") as live:
-        table.reports.take(commit(live, 7))
-        table.reports.compare(seat, ledger(live, 0))  # made before the opening arrived
-        table.reports.compare(seat, ledger(live, 5, 7))
-        assert seat.kinds == ["Open"]
-        table.reports.compare(seat, ledger(live, 6, 7, 8))  # a commit was lost on its way
-        assert seat.kinds == ["Open", "Resume"]
-        table.reports.compare(seat, ledger(live, 7, 9))  # another text
-        assert seat.kinds == ["Open", "Resume", "Close", "Open"]
-        table.reports.compare(seat, ledger(live, 8))  # nothing
-        assert seat.kinds[-2:] == ["Close", "Open"]
-        assert table.seating.moves[MoveReason.LEDGER] == 2
-    table.reports.compare(seat, ledger(live, 9, 7, epoch=3))  # it should be closed
-    assert seat.kinds[-1] == "Close"
-
-
-async def test_a_drained_verifier_gives_its_sessions_away_and_gets_none() -> None:
-    table, first = make_table(), Seat("v0")
-    table.seating.add(first)
-    async with table.admitted(admission(), "kind") as live:
-        assert table.seating.drain(first, is_draining=True) == 1, "nobody else can take it"
-        table.reports.take(commit(live, 7))
-        table.seating.drain(first, is_draining=False)
-        second = Seat("v1")
-        table.seating.add(second)
-        assert table.seating.drain(first, is_draining=True) == 0
-        assert first.kinds == ["Open", "Close"]
-        assert second.kinds == ["Open"]
-        async with table.admitted(admission("b"), "kind"):
-            assert second.kinds == ["Open", "Open"]
-        assert table.seating.moves[MoveReason.DRAIN] == 1
-
-
-async def test_a_preempted_session_waits_for_room_for_as_long_as_it_takes() -> None:
-    table, seat = make_table(reopen_s=0.0), Seat("v0")
-    table.seating.add(seat)
-    async with table.admitted(admission(), "kind") as live:
-        table.reports.take(commit(live, 7))
-        table.reports.take(refusal(live, "Preempted"))
-        for _ in range(2):
-            async with asyncio.timeout(5):
-                while live.seat is None:
-                    live.changed.clear()
-                    await live.changed.wait()
-            assert live.error is None
-            table.reports.take(refusal(live, "NoCapacity"))
-        assert table.seating.moves[MoveReason.PREEMPTION] == 2
-
-
-async def test_the_request_that_ends_verifiers_is_found_and_the_others_finish() -> None:
-    """A worker dies with all its sessions; after twice they run one at a time."""
-    table = make_table()
-    names = ("a", "b", "c")
-
-    async def run(name: str) -> str:
-        async with table.admitted(admission(name), "kind") as live:
-            while live.error is None and not live.books.output_len:
-                live.changed.clear()
-                await live.changed.wait()
-            return type(live.error).__name__ if live.error is not None else "served"
-
-    running = [asyncio.create_task(run(name)) for name in names]
-    await asyncio.sleep(0)
-    for life in range(20):
-        seat = Seat(f"life {life}")
-        table.seating.add(seat)
-        while (opened := here(table, seat)) and "b" not in opened:
-            for name in opened:
-                books = table.sessions[SessionId(name)].books
-                said = Commit(SessionId(name), books.epoch, 3, key_of(PROMPT), (7,))
-                table.reports.take(said)
-            await asyncio.sleep(0)
-        table.seating.remove(seat)
-        await asyncio.sleep(0)
-        if all(task.done() for task in running):
-            break
-    assert await asyncio.gather(*running) == ["served", "Poisoned", "served"]
-
-
-def here(table: SessionTable, seat: Seat) -> list[str]:
-    """Sessions on a seat that have no token yet."""
-    return [
-        str(name)
-        for name, live in table.sessions.items()
-        if live.seat is seat and not live.books.output_len and live.error is None
-    ]
