@@ -8,8 +8,8 @@ from ssd.core.rule import Rule
 from ssd.engine.loading import LoadedModel
 from ssd.v1 import common_pb2
 from tests.exactness.chi_square import ALPHA
+from tests.exactness.ratio_pairs import p_of
 from tests.exactness.test_law_under_drafts import LOGITS, VOCAB_SIZE
-from tests.exactness.test_ratio_served import p_of
 from tests.models.scripted_model import Prefix, ScriptedModel
 from tests.models.table_runner import load_table
 from tests.services.cluster import Cluster
