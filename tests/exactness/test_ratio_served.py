@@ -1,4 +1,4 @@
-"""C1, C2, C4 for rule `ratio`: the served law, however bad, wide, early, late or lost drafts are."""
+"""C1, C2, C4 for rule `ratio`: the served law, however bad, wide, late or lost drafts are."""
 
 from collections.abc import Iterator
 from dataclasses import replace
