@@ -19,6 +19,8 @@ from ssd.core.speculation_control import StateChange
 from ssd.core.verifier_outputs import ToDrafter
 from ssd.core.verifier_session import VerifierSession
 
+_ASKED_ALL_THE_SAME = 16  # of so many sessions that begin without a drafter, one does with it
+
 
 class DrafterRoster:
     """Owns the attached drafters, by their kind; `sessions` are the verifier's own."""
@@ -26,6 +28,7 @@ class DrafterRoster:
     def __init__(self, sessions: dict[SessionId, VerifierSession]) -> None:
         self.drafters: dict[str, DrafterKind] = {}
         self._sessions = sessions
+        self._num_doubted = 0
 
     def attached(self, drafter_id: str, kind: DrafterKind) -> list[ToDrafter]:
         """A drafter joins and gets every session it may draft for, as the text stands."""
@@ -84,6 +87,17 @@ class DrafterRoster:
             if session_id not in self._sessions
             or drafter_id not in self._sessions[session_id].drafters
         ]
+
+    def opened(self, session: VerifierSession, rates: SourceRates) -> list[ToDrafter]:
+        """Offer a new session, but not to models that were wrong in nearly all others."""
+        limits = session.control.limits
+        if session.opening.mode is Mode.SSD and limits.is_on:
+            for kind in sorted(set(self.drafters.values())):
+                if TRAITS[kind].has_weights and rates.of(kind).is_rare(limits.min_acceptance):
+                    self._num_doubted += 1
+                    if self._num_doubted % _ASKED_ALL_THE_SAME:
+                        session.control.doubt(kind)
+        return self.offer(session)
 
     def offer(self, session: VerifierSession) -> list[ToDrafter]:
         """Let all drafters draft for a session that may, as its text stands."""

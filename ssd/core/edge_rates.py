@@ -17,6 +17,7 @@ PRIOR_TESTS = 20.0  # the drafter's own estimate counts as much as this many tes
 MEMORY_TESTS = 2000.0  # older tests fade, so that a change of text is noticed
 NUM_CELLS = NUM_RANKS * NUM_BUCKETS
 _USUAL_FIRST_RATE = 0.8  # until counts say otherwise
+_ENOUGH_TESTS = 40.0  # one that is right in a quarter of all looks so bad once in 200 times
 _EDGES = [1 / (1 + math.exp(NUM_BUCKETS / 2 - edge)) for edge in range(1, NUM_BUCKETS)]
 """Estimates between two counters: those of log-odds -5.5, -4.5, ... 5.5."""
 
@@ -53,6 +54,11 @@ class EdgeRates:
         """How often the first candidate of a node was the target's token."""
         tests, matches = sum(self.tests[:NUM_BUCKETS]), sum(self.matches[:NUM_BUCKETS])
         return (matches + PRIOR_TESTS * _USUAL_FIRST_RATE) / (tests + PRIOR_TESTS)
+
+    def is_rare(self, share: float) -> bool:
+        """Whether first candidates have come true more rarely than this, after enough of them."""
+        tests, matches = sum(self.tests[:NUM_BUCKETS]), sum(self.matches[:NUM_BUCKETS])
+        return tests >= _ENOUGH_TESTS and matches < share * tests
 
     def log_weights(self, estimates: Sequence[float]) -> list[float]:
         """The logarithm of each candidate's weight, by rank."""

@@ -17,6 +17,9 @@ drafter would say is not asked for: a process is told to forget the session, and
 for others. Sums and counts of the past decide, never the tokens at hand, so rule `ratio` stays
 exact.
 
+A model whose first candidates came true more rarely than `min_acceptance` in all sessions together
+is paused in new ones from the start, but for one in sixteen: what texts say changes.
+
 Between those ends a session corrects what all sessions together think of a drafter: `trust` is how
 often its first candidates came true here over how often they should have.
 """
@@ -119,6 +122,11 @@ class SessionControl:
     def meet(self, kind: DrafterKind) -> None:
         """A drafter works for the session from now on."""
         self._record(kind)
+
+    def doubt(self, kind: DrafterKind) -> None:
+        """The session begins without a drafter that was wrong in the others, and probes it late."""
+        record = self._record(kind)
+        record.state, record.num_in_vain = DrafterState.PAUSED, _DOUBLINGS
 
     def is_paused(self, kind: DrafterKind) -> bool:
         return kind in self._records and self._record(kind).state is DrafterState.PAUSED

@@ -87,7 +87,7 @@ class Verifier:
             refusal = Refused(opening.session_id, opening.epoch, kind, str(error))
             return [*outputs, ToCoordinator(owner, refusal)]
         outputs += begun
-        return [*outputs, *self.roster.offer(session)]
+        return [*outputs, *self.roster.opened(session, self.planner.rates_of(session))]
 
     def close(self, message: Close) -> list[Output]:
         """Forget a session; closing an unknown one, or an older epoch, does nothing."""

@@ -164,3 +164,13 @@ def test_without_control_nothing_is_paused_and_nothing_is_corrected() -> None:
 def test_a_bound_that_means_nothing_is_refused(limits: dict[str, int]) -> None:
     with pytest.raises(ConfigError):
         ControlLimits(**limits)  # type: ignore[arg-type]
+
+
+def test_a_drafter_in_doubt_is_probed_late_and_comes_back_when_it_is_right() -> None:
+    life = Life()
+    life.control.doubt(MODEL)
+    life.play(250, chance=0.75)
+    assert set(life.states) == {DrafterState.PAUSED}
+    life.play(50, chance=0.75)
+    assert life.control.num_probes_of(MODEL) == 1
+    assert life.control.states[MODEL] is DrafterState.ACTIVE

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ssd.core.drafter_kind import DrafterKind
 from ssd.core.expansion import Expansion
 from ssd.core.ids import Epoch, SessionId
 from ssd.core.keys import key_of
@@ -239,3 +240,25 @@ def test_without_a_drafter_the_miss_is_absent() -> None:
     bench = Bench()
     bench.open()
     assert _lookup_of_first(bench) is Lookup.MISS_ABSENT
+
+
+def test_a_model_that_was_wrong_for_everybody_is_offered_few_new_sessions() -> None:
+    bench = Bench()
+    bench.attach()
+    counts = bench.core.planner.rates[0].of(DrafterKind.MODEL)
+
+    def num_offered(num_opened: int, *, mode: Mode = Mode.SSD) -> int:
+        before = bench.told_drafters.count(Open)
+        for number in range(num_opened):
+            bench.open(session=f"{bench.core._num_opened} {number}", max_len=8, mode=mode)
+        return bench.told_drafters.count(Open) - before
+
+    for _ in range(39):
+        counts.record(0, 0.8, is_match=False)
+    assert num_offered(2) == 2, "not yet sure"
+    counts.record(0, 0.8, is_match=False)
+    assert num_offered(32) == 2, "one in sixteen"
+    assert num_offered(2, mode=Mode.SD) == 2, "for comparison"
+    for _ in range(10):
+        counts.record(0, 0.8, is_match=True)
+    assert num_offered(3) == 3, "it is right again"
