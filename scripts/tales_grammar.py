@@ -155,9 +155,9 @@ def copy_document(rng: random.Random) -> str:
     return chat(f"{tale.render()}\n\n{request}", changed.render())
 
 
-def documents(seed: int) -> Iterator[str]:
-    """Documents without end: a third tales, a third tales on request, a third copy tasks."""
+def documents(seed: int, *, copies_of_each: int = 1) -> Iterator[str]:
+    """Documents without end: tales, tales on request, and so many copy tasks for each of either."""
     rng = random.Random(seed)
-    kinds = (plain_document, chat_document, copy_document)
+    kinds = (plain_document, chat_document, *(copy_document,) * copies_of_each)
     while True:
         yield rng.choice(kinds)(rng)
