@@ -1,6 +1,6 @@
 """Faults of real processes under real load, and whether anybody noticed."""
 
-from ssd.chaos.process_faults import Fault, FaultKind, random_fault
+from ssd.chaos.process_faults import Fault, FaultKind, is_alive, random_fault
 from ssd.chaos.report import ChaosReport, report_table
 from ssd.chaos.run import Victims, run_chaos
 from ssd.chaos.streams import Case, Connect, Outcome, Streams, references
@@ -14,6 +14,7 @@ __all__ = [
     "Outcome",
     "Streams",
     "Victims",
+    "is_alive",
     "random_fault",
     "references",
     "report_table",

@@ -69,19 +69,19 @@ class Fault:
                 resource.prlimit(pid, resource.RLIMIT_DATA, before)
 
 
-def _until_gone(pid: int) -> None:
-    """A killed process looks alive while it gives its memory back.
+def is_alive(pid: int) -> bool:
+    """Whether a process still runs; one that has ended stays as a zombie until it is waited for."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
 
-    A child of ours stays as a zombie until it is waited for, which is as good as gone.
-    """
+
+def _until_gone(pid: int) -> None:
+    """A killed process looks alive while it gives its memory back."""
     deadline = time.monotonic() + _GONE_S
-    while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return
-        if state in "ZX":
-            return
+    while is_alive(pid) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
 
 

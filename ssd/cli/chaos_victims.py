@@ -1,9 +1,7 @@
 """The processes that `ssd chaos` breaks: the coordinator is ours to start again, the workers are
 Ray's."""
 
-import os
-
-from ssd.chaos import Connect
+from ssd.chaos import Connect, is_alive
 from ssd.cli.serve import is_serving
 from ssd.cluster.local_service import LocalService
 from ssd.cluster.processes import wait_until
@@ -31,7 +29,7 @@ class LocalVictims:
             return self._service.launcher.child_named(role).pid
         workers = [each.worker for each in self._workers() if each.worker.role == _ROLES[role]]
         pids = [each.process_id for each in workers]
-        return pids[0] if pids and _is_running(pids[0]) else None
+        return pids[0] if pids and is_alive(pids[0]) else None
 
     def stand_up(self) -> None:
         """Start the coordinator again if it ended, and return when all of it serves.
@@ -48,7 +46,7 @@ class LocalVictims:
         num_workers = len(self._service.workers)
         address = self._service.address
         return is_serving(address, num_workers=num_workers, security=self._security) and all(
-            each.is_up and _is_running(each.worker.process_id) for each in self._workers()
+            each.is_up and is_alive(each.worker.process_id) for each in self._workers()
         )
 
     def _workers(self) -> list[registry_pb2.WorkerStatus]:
@@ -58,11 +56,3 @@ class LocalVictims:
                 return list(client.status().workers)
         except SsdError:
             return []
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

@@ -28,7 +28,8 @@ _CODES: dict[type[errors.SsdError], grpc.StatusCode] = {
     errors.ConfigError: grpc.StatusCode.FAILED_PRECONDITION,  # of the two a client's first guess
     errors.ProtocolError: grpc.StatusCode.INTERNAL,
 }
-_BY_CODE = {code: kind for kind, code in _CODES.items()}
+# What broke inside a server says nothing of its messages: a client hears of it as SsdError.
+_BY_CODE = {code: kind for kind, code in _CODES.items() if kind is not errors.ProtocolError}
 _BY_NAME: dict[str, type[errors.SsdError]] = {
     kind.__name__: kind for kind in (*_CODES, errors.Preempted, errors.Draining, errors.Poisoned)
 }

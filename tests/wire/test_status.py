@@ -27,7 +27,7 @@ CODES = {
 }
 NOT_FOR_CLIENTS = (
     *(errors.ModelRefused, errors.Preempted, errors.Draining),
-    *(errors.Poisoned, errors.EngineBroken, errors.OwnedElsewhere),
+    *(errors.Poisoned, errors.EngineBroken, errors.OwnedElsewhere, errors.ProtocolError),
 )
 
 
@@ -92,6 +92,9 @@ def test_other_codes_keep_their_name() -> None:
     back = error_of_call(_Failed(grpc.StatusCode.DEADLINE_EXCEEDED, None))
     assert type(back) is errors.SsdError
     assert str(back) == "DEADLINE_EXCEEDED: no details"
+    broken = error_of_call(_Failed(grpc.StatusCode.INTERNAL, "the engine failed 3 times"))
+    assert type(broken) is errors.SsdError
+    assert str(broken) == "INTERNAL: the engine failed 3 times"
 
 
 def test_a_refusal_names_an_error_and_an_unknown_name_is_still_one() -> None:
