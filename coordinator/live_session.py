@@ -86,6 +86,11 @@ class LiveSession:
         self.error = error
         self.changed.set()
 
+    def take_seat(self, seat: VerifierSeat) -> None:
+        """It is there from now on, and waits for no other verifier to return."""
+        self.seat, self.away_at, self.may_move = seat, None, True
+        self.opened_at_ping = seat.num_pings
+
     def leave_seat(self) -> None:
         """Close it where it is."""
         if self.seat is not None and not self.books.is_finished:

@@ -124,9 +124,9 @@ class Seating:
             return
         if self._must_wait_its_turn(live):
             return
-        live.seat = self._least_busy(live, but)
-        if live.seat is not None:
-            self._open(live, live.seat)
+        live.seat = None
+        if (seat := self._least_busy(live, but)) is not None:
+            self._open(live, seat)
         live.changed.set()
 
     def wait_for_return(self, live: LiveSession, instance_id: str) -> None:
@@ -174,8 +174,7 @@ class Seating:
         return min(seats, key=lambda seat: rank[id(seat)], default=None)
 
     def _open(self, live: LiveSession, seat: VerifierSeat) -> None:
-        live.away_at = None
-        live.opened_at_ping = seat.num_pings
+        live.take_seat(seat)
         if seat.credit is not None:
             seat.credit = seat.credit.less(live.num_slots)
         self.moves[live.move_reason] += 1
@@ -189,9 +188,8 @@ class Seating:
         if live.books.settle_locally() is not None:
             self.place(live)
             return
-        live.seat, live.away_at = seat, None
+        live.take_seat(seat)
         live.num_lost = max(live.num_lost - 1, 0)
-        live.opened_at_ping = seat.num_pings
         seat.send([live.books.resume()])
         live.changed.set()
 

@@ -5,7 +5,7 @@ import asyncio
 from coordinator.live_session import MoveReason
 from ssd.core.ids import SessionId
 from ssd.core.keys import key_of
-from ssd.core.messages import Commit, Resume
+from ssd.core.messages import Commit, Open, Resume
 from tests.services.session_table_bench import (
     PROMPT,
     Seat,
@@ -33,6 +33,25 @@ async def test_a_cut_session_waits_for_its_verifier_and_is_resumed_there() -> No
         table.reports.take(refusal(live, "UnknownSession"))
         assert [type(each).__name__ for each in (*first.orders[2:], *spare.orders)] == ["Open"]
         assert live.books.epoch == 2
+
+
+async def test_a_full_verifier_that_was_cut_off_is_asked_again_when_it_is_back() -> None:
+    """Its session does not wait for a return any more: it was refused there meanwhile."""
+    table, seat = make_table(resume_s=5.0), Seat("v0")
+    table.seating.add(seat)
+    async with table.admitted(admission(), "kind") as live:
+        table.reports.take(commit(live, 7, 8))
+        table.seating.remove(seat)
+        table.seating.add(seat)
+        table.reports.take(refusal(live, "UnknownSession"))
+        table.reports.take(refusal(live))
+        assert live.seat is None
+        table.seating.remove(seat)
+        await asyncio.sleep(0.6)  # until it was to be asked again
+        num_orders = len(seat.orders)
+        table.seating.add(seat)
+        assert [type(each) for each in seat.orders[num_orders:]] == [Open]
+        assert live.seat is seat
 
 
 async def test_a_session_that_waited_in_vain_moves_to_the_spare() -> None:

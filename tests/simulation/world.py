@@ -186,7 +186,8 @@ class World(Stage):
             self.coordinator.attach(verifier)
 
     def _cut(self, verifier: VerifierProcess, away_s: float) -> None:
-        if self.coordinator.is_alive:
+        is_current = self.verifiers.get(verifier.name) is verifier  # it may have died meanwhile
+        if is_current and self.coordinator.is_alive:
             self.coordinator.detach(verifier.name)
             self.loop.after(away_s, partial(self._dial, verifier))
 
