@@ -204,11 +204,11 @@ class Verifier:
     def round_failed(self, failed: Round) -> list[Output]:
         """A forward raised an error: find the session that makes it fail, and let go of that one.
 
-        All sessions of the round run alone until a forward of theirs succeeds, so each further
-        failure has one culprit; after three of them it is refused, and the others go on.
+        All sessions of the round run alone, in turns, until a forward of theirs succeeds, so each
+        further failure has one culprit; after three of them it is refused, and the others go on.
 
         Raises:
-            EngineBroken: session after session fails alone, so it is none of theirs doing.
+            EngineBroken: every session fails alone, so it is none of theirs doing.
         """
         is_alone = len(failed.shares) == 1
         outputs: list[Output] = []
@@ -361,11 +361,14 @@ class Verifier:
         """The sessions of the next round: all, or after a failed forward one of its alone."""
         running = self._running
         suspects = [session for session in running if session.is_suspect]
-        return suspects[:1] or running
+        return sorted(suspects, key=lambda each: each.num_failures)[:1] or running
 
     def _give_up(self, session: VerifierSession) -> list[Output]:
-        """Refuse a session that makes forwards fail."""
+        """Refuse a session that makes forwards fail, unless they fail for all others too."""
         self._num_poisoned_in_a_row += 1
+        others = [each for each in self._running if each is not session]
+        if others and all(each.num_failures for each in others):
+            raise EngineBroken(f"forwards fail for each of {len(others) + 1} sessions alone")
         if self._num_poisoned_in_a_row >= _POISONED_OF_A_BROKEN_ENGINE:
             raise EngineBroken(
                 f"forwards failed for {self._num_poisoned_in_a_row} sessions alone, one by one"

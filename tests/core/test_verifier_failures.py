@@ -56,5 +56,21 @@ def test_an_engine_that_fails_at_everything_is_broken_and_no_session_is_to_blame
         for _ in range(20):
             bench.take(bench.core.round_failed(bench.start()))
 
-    with pytest.raises(EngineBroken, match="3 sessions alone"):
+    with pytest.raises(EngineBroken, match="each of 4 sessions alone"):
         fail_at_everything()
+    assert not bench.refusals
+
+
+def test_an_engine_that_fails_for_one_lone_session_after_the_other_is_broken() -> None:
+    bench = Bench()
+
+    def fail_at(name: str) -> None:
+        bench.open(session=name, max_len=12)
+        while bench.core.has_work:
+            bench.take(bench.core.round_failed(bench.start()))
+
+    fail_at("a")
+    fail_at("b")
+    assert [each.kind for each in bench.refusals] == ["Poisoned", "Poisoned"]
+    with pytest.raises(EngineBroken, match="3 sessions alone"):
+        fail_at("c")
