@@ -14,7 +14,14 @@ from coordinator.live_session import LiveSession, MoveReason, VerifierSeat
 from coordinator.seating import Seating
 from coordinator.session_notes import SessionNotes
 from ssd.core.client_session import Reconciled
-from ssd.core.errors import Draining, NoCapacity, Preempted, ProtocolError, UnknownSession
+from ssd.core.errors import (
+    Draining,
+    NoCapacity,
+    Preempted,
+    ProtocolError,
+    SessionConflict,
+    UnknownSession,
+)
 from ssd.core.ids import SessionId
 from ssd.core.ledger import Ledger, LedgerEntry, Verdict, reconcile
 from ssd.core.messages import Close, Commit, Finished, Refused
@@ -132,7 +139,7 @@ class Reports:
             is_new, may_wait = False, True
         if reason is None or is_new or not may_wait:
             live.fail(error_named(message.kind, message.message))
-        elif reason is MoveReason.LEDGER:  # it was to be resumed and is not there any more
+        elif reason is MoveReason.LEDGER:  # it is not there any more
             live.seat = None
             live.move_reason = MoveReason.FAILOVER
             self._seating.place(live)
@@ -146,5 +153,6 @@ _REASONS = {
     Preempted.__name__: MoveReason.PREEMPTION,
     Draining.__name__: MoveReason.DRAIN,
     UnknownSession.__name__: MoveReason.LEDGER,
+    SessionConflict.__name__: MoveReason.LEDGER,  # one came twice; what was said was lost
 }
 """What a refusal means for a session that can go on elsewhere, or there later."""

@@ -93,10 +93,13 @@ class DrafterService:
         return False
 
     def _died(self, error: BaseException) -> None:
-        """On the engine's thread: leave behind what may explain it."""
-        records = [(key[1], self._flights.record_of(key)) for key in self._flights.running_names]
-        self._store.leave(records, f"{type(error).__name__}: {error}")
-        exit_when_engine_dies(error)
+        """On the engine's thread: leave behind what may explain it, if there is memory for it."""
+        try:
+            names = self._flights.running_names
+            records = [(key[1], self._flights.record_of(key)) for key in names]
+            self._store.leave(records, f"{type(error).__name__}: {error}")
+        finally:
+            exit_when_engine_dies(error)
 
     def pulses(self) -> tuple[Pulse, ...]:
         return (Pulse(has_work=self.engine.is_busy, num_done=self.engine.num_turns),)

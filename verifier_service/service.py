@@ -113,9 +113,11 @@ class VerifierService:
         self.servicer.deliver(outputs)
 
     def _died(self, error: BaseException) -> None:
-        """On the engine's thread: leave behind what may explain it."""
-        self._leave_records(self.flights.running_names, f"{type(error).__name__}: {error}")
-        exit_when_engine_dies(error)
+        """On the engine's thread: leave behind what may explain it, if there is memory for it."""
+        try:
+            self._leave_records(self.flights.running_names, f"{type(error).__name__}: {error}")
+        finally:
+            exit_when_engine_dies(error)
 
     def _leave_records(self, session_ids: Sequence[SessionId], reason: str) -> None:
         records = [(each, self.flights.record_of(each)) for each in session_ids]

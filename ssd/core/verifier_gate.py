@@ -1,6 +1,6 @@
 """What may come into a verifier: openings by order of epoch, expansions that make sense."""
 
-from ssd.core.errors import InvalidRequest
+from ssd.core.errors import InvalidRequest, SessionConflict
 from ssd.core.expansion import Expansion
 from ssd.core.ids import Epoch, SessionId
 from ssd.core.messages import Open
@@ -18,10 +18,11 @@ class VerifierGate:
         self._epochs: dict[SessionId, Epoch] = {}
 
     def check(self, opening: Open, *, standing: Open | None) -> None:
-        """Raises InvalidRequest for an opening that is old or does not fit this model."""
+        """Raises SessionConflict for an opening that is old, InvalidRequest for one that does not
+        fit this model."""
         newest = standing.epoch if standing else self._epochs.get(opening.session_id)
         if newest is not None and newest >= opening.epoch:
-            raise InvalidRequest(
+            raise SessionConflict(
                 f"epoch {opening.epoch} of session {opening.session_id} is not newer than {newest}"
             )
         if not 0 < len(opening.token_ids) < opening.max_len <= self._limits.context_len:

@@ -175,9 +175,11 @@ async def _let_sessions_go(service: WorkerService, card: registry_pb2.Worker, pl
 
 def exit_when_engine_dies(error: BaseException) -> None:
     """A worker without an engine must not look alive: end the process, whatever else runs in it."""
-    traceback.print_exception(error, file=sys.stderr)
-    sys.stderr.flush()
-    os._exit(ENGINE_DIED_EXIT_CODE)
+    try:
+        traceback.print_exception(error, file=sys.stderr)
+        sys.stderr.flush()
+    finally:  # words need memory, which it may have died of the want of
+        os._exit(ENGINE_DIED_EXIT_CODE)
 
 
 def _expect_cancelled(task: asyncio.Task[None]) -> None:

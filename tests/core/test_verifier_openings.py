@@ -35,7 +35,7 @@ def test_an_epoch_that_is_not_newer_is_refused(epoch: int, text: tuple[int, ...]
     bench.open(epoch=1)
     standing = bench.core.sessions[SessionId("a")]
     bench.open(text, epoch=epoch)
-    assert bench.refusal().kind == "InvalidRequest"
+    assert bench.refusal().kind == "SessionConflict"
     assert "not newer" in bench.refusal().message
     assert bench.core.sessions[SessionId("a")] is standing
 
@@ -45,7 +45,7 @@ def test_an_old_epoch_is_refused_after_the_close_too() -> None:
     bench.open(epoch=2)
     bench.take(bench.core.close(Close(SessionId("a"), Epoch(2))))
     bench.open(epoch=2)
-    assert bench.refusal().kind == "InvalidRequest"
+    assert bench.refusal().kind == "SessionConflict"
 
 
 def test_a_session_that_lives_long_keeps_its_epoch() -> None:
@@ -55,7 +55,7 @@ def test_a_session_that_lives_long_keeps_its_epoch() -> None:
         bench.core.open(Open(SessionId(f"s{index}"), Epoch(1), TEXT, 3, 4), owner="c")
         bench.core.close(Close(SessionId(f"s{index}"), Epoch(1)))
     bench.open(epoch=4)
-    assert bench.refusal().kind == "InvalidRequest"
+    assert bench.refusal().kind == "SessionConflict"
 
 
 def test_a_newer_epoch_replaces_the_session_and_its_kv() -> None:
@@ -86,7 +86,7 @@ def test_a_text_that_cannot_be_served_is_refused(
 ) -> None:
     bench = Bench()
     bench.open(text, max_len=max_len)
-    assert bench.refusal().kind == "InvalidRequest"
+    assert bench.refusal().kind == "SessionConflict"
     assert word in bench.refusal().message
     assert not bench.core.sessions
 

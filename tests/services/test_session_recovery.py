@@ -54,6 +54,17 @@ async def test_a_full_verifier_that_was_cut_off_is_asked_again_when_it_is_back()
         assert live.seat is seat
 
 
+async def test_an_opening_that_came_again_after_the_end_opens_the_session_anew() -> None:
+    """Its end was lost on the way, and the verifier refuses to start the same epoch twice."""
+    table, seat = make_table(), Seat("v0")
+    table.seating.add(seat)
+    async with table.admitted(admission(), "kind") as live:
+        table.reports.take(refusal(live, "SessionConflict"))
+        assert live.error is None
+        assert [type(each) for each in seat.orders] == [Open, Open]
+        assert live.books.epoch == seat.orders[0].epoch + 1
+
+
 async def test_a_session_that_waited_in_vain_moves_to_the_spare() -> None:
     table, first, spare = make_table(resume_s=0.05), Seat("v0"), Seat("v1")
     table.seating.add(first)
