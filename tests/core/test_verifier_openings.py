@@ -86,7 +86,7 @@ def test_a_text_that_cannot_be_served_is_refused(
 ) -> None:
     bench = Bench()
     bench.open(text, max_len=max_len)
-    assert bench.refusal().kind == "SessionConflict"
+    assert bench.refusal().kind == "InvalidRequest"
     assert word in bench.refusal().message
     assert not bench.core.sessions
 
