@@ -108,10 +108,7 @@ def source_edits() -> dict[str, str]:
         old = commonest_variable(lines)
         source = "\n".join(lines)
         begun = "\n".join(lines[:6]).replace(old, f"my_{old}")
-        prompts[name] = (
-            f"Rename {old} to my_{old}.\n\nBefore:\n```python\n{source}\n```\n\n"
-            f"After:\n```python\n{begun}\n"
-        )
+        prompts[name] = f"{source}\n\n\n# The same, with {old} renamed to my_{old}:\n\n{begun}\n"
     return prompts
 
 
