@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
+from ssd.wire.flight_file import unpack
 from tests.models.scripted_model import ScriptedModel
 from tests.models.table_runner import agreeing, load_table, opposing
 from tests.models.tiny_pair import TinyPair
 from tests.services.cluster import Cluster, read, refusal_of, until
 from tests.services.drafting import NAMED, serve
+from tests.services.test_flight_records import dumped
 
 PROMPT = "Once upon a time, once upon a time, once upon a "
 
@@ -90,3 +92,21 @@ async def test_an_adversary_is_paused_and_probed_for_its_request(cluster: Cluste
     assert "did not pay" in model.why
     assert reply.complete.figures.plain_rounds["paused"] == model.num_paused_rounds
     await until(lambda: drafter.ask(lambda: not drafter.drafter.sessions))
+
+
+async def test_a_model_that_nobody_believes_is_not_asked_for_a_new_text(cluster: Cluster) -> None:
+    """Its record replays like any other: what all sessions knew is not in it, what followed is."""
+    script = ScriptedModel(seed=3)
+    await cluster.coordinate()
+    await cluster.verify(load_table(agreeing(script), name="target", forward_s=0.004))
+    await cluster.draft(load_table(opposing(script), name="draft"))
+    for number in range(8):
+        reply = await cluster.generate(
+            [1, 2, number], temperature=0.0, max_tokens=100, request_id=f"r{number}"
+        )
+        assert reply.token_ids == script.continue_text((1, 2, number), max_len=103)
+    model = reply.complete.figures.drafters["model"]
+    assert (model.num_proposed, model.num_probes) == (0, 0)
+    assert model.num_paused_rounds >= 98
+    for role, record in (await dumped(cluster, "r7", with_tokens=True)).items():
+        assert unpack(record).replay().difference is None, role
