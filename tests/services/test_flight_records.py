@@ -16,7 +16,14 @@ from ssd.v1 import generation_pb2_grpc, registry_pb2, registry_pb2_grpc
 from ssd.wire.flight_file import FlightFile, unpack, write_private
 from tests.models.scripted_model import ScriptedModel
 from tests.models.table_runner import agreeing, load_table
-from tests.services.cluster import Cluster, read, read_rest, read_some, refusal_of, request_of
+from tests.services.cluster import (
+    Cluster,
+    read,
+    read_rest,
+    read_some,
+    refusal_of,
+    request_of,
+)
 from tests.services.test_engine_failures import POISON, poisoned
 from verifier_service.service import VerifierService
 
@@ -129,6 +136,30 @@ async def test_a_broken_invariant_leaves_its_record_behind(
     assert file.session_id.endswith("/me")
     assert file.reason.startswith("AssertionError")
     assert file.replay().difference is None
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_an_engine_whose_record_cannot_be_written_ends_its_process_all_the_same(
+    cluster: Cluster, script: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H6: it may have died for want of the memory that a record takes."""
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError("no more")
+
+    def break_it() -> list[object]:
+        raise MemoryError("a first time")
+
+    await cluster.coordinate()
+    verifier = await cluster.verify(load_table(agreeing(script)))
+    deaths: list[BaseException] = []
+    monkeypatch.setattr("verifier_service.service.exit_when_engine_dies", deaths.append)
+    monkeypatch.setattr("verifier_service.service.FlightStore.leave", no_memory)
+    assert isinstance(verifier.service, VerifierService)
+    verifier.service.engine.post(break_it)  # type: ignore[arg-type]
+    while not deaths:
+        await cluster.status()
+    assert str(deaths[0]) == "a first time"
 
 
 def test_replay_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
