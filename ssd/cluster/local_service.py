@@ -8,13 +8,13 @@ Ray ──┬─ drafter-0   core n-2      The engines' threads are pinned; stre
 import os
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ssd.cluster.launcher import Launcher
+from ssd.cluster.processes import wait_until
 from ssd.cluster.workers import PlacedWorker, WorkerSpec
 from ssd.config import (
     SsdConfig,
@@ -28,7 +28,6 @@ from ssd.core.errors import ConfigError, Unavailable
 from ssd.tokenizer.vocabulary import Vocabulary
 
 _EXIT_S = 5.0  # from the end of its last session to the end of a process
-_ASK_AGAIN_S = 0.05
 _PLACE_DEADLINE_S = 600.0  # a large model loads slowly
 
 
@@ -46,17 +45,17 @@ class LocalService:
         Raises:
             Unavailable: it cannot by the deadline, or one of its processes has ended.
         """
-        deadline = time.monotonic() + deadline_s
-        while not is_serving():
-            ended = self.launcher.ended_child()
-            if ended is not None:
-                raise Unavailable(
-                    f"{ended.name} ended with status {ended.exit_code} before the service could "
-                    "take requests; its last words stand above"
-                )
-            if time.monotonic() > deadline:
-                raise Unavailable(f"the service does not take requests after {deadline_s:g} s")
-            time.sleep(_ASK_AGAIN_S)
+        is_known = wait_until(
+            lambda: is_serving() or self.launcher.ended_child() is not None, deadline_s
+        )
+        ended = self.launcher.ended_child()
+        if ended is not None:
+            raise Unavailable(
+                f"{ended.name} ended with status {ended.exit_code} before the service could "
+                "take requests; its last words stand above"
+            )
+        if not is_known:
+            raise Unavailable(f"the service does not take requests after {deadline_s:g} s")
 
 
 @contextmanager

@@ -52,13 +52,18 @@ class EdgeRates:
     @property
     def first_rate(self) -> float:
         """How often the first candidate of a node was the target's token."""
-        tests, matches = sum(self.tests[:NUM_BUCKETS]), sum(self.matches[:NUM_BUCKETS])
+        tests, matches = self._firsts
         return (matches + PRIOR_TESTS * _USUAL_FIRST_RATE) / (tests + PRIOR_TESTS)
 
     def is_rare(self, share: float) -> bool:
         """Whether first candidates have come true more rarely than this, after enough of them."""
-        tests, matches = sum(self.tests[:NUM_BUCKETS]), sum(self.matches[:NUM_BUCKETS])
+        tests, matches = self._firsts
         return tests >= _ENOUGH_TESTS and matches < share * tests
+
+    @property
+    def _firsts(self) -> tuple[float, float]:
+        """Tests and matches of first candidates."""
+        return sum(self.tests[:NUM_BUCKETS]), sum(self.matches[:NUM_BUCKETS])
 
     def log_weights(self, estimates: Sequence[float]) -> list[float]:
         """The logarithm of each candidate's weight, by rank."""

@@ -1,5 +1,7 @@
 """Drafters come, go, refuse and lose their place; the next tree hits or misses."""
 
+from itertools import count, islice
+
 import pytest
 
 from ssd.core.drafter_kind import DrafterKind
@@ -246,11 +248,12 @@ def test_a_model_that_was_wrong_for_everybody_is_offered_few_new_sessions() -> N
     bench = Bench()
     bench.attach()
     counts = bench.core.planner.rates[0].of(DrafterKind.MODEL)
+    numbers = count()
 
     def num_offered(num_opened: int, *, mode: Mode = Mode.SSD) -> int:
         before = bench.told_drafters.count(Open)
-        for number in range(num_opened):
-            bench.open(session=f"{bench.core._num_opened} {number}", max_len=8, mode=mode)
+        for number in islice(numbers, num_opened):
+            bench.open(session=f"s{number}", max_len=8, mode=mode)
         return bench.told_drafters.count(Open) - before
 
     for _ in range(39):
