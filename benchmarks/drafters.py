@@ -106,7 +106,7 @@ def tale_edits(count: int) -> list[str]:
 
 def served(count: int) -> dict[str, Any]:
     """Tokens per round and per second of each drafter, on the same prompts: the embedded target is
-    asked to tell a tale again with one thing changed, and tells another."""
+    asked to tell a tale again with one thing changed."""
     overrides = {"speculation.drafters": "model,ngram"}
     model, prompts, tokens = MODEL, tale_edits(count), 160
     choices = {
