@@ -28,7 +28,9 @@ RUN groupadd --gid 10001 ssd && useradd --uid 10001 --gid 10001 --no-create-home
 COPY --from=build /opt/ssd /opt/ssd
 ENV PATH=/opt/ssd/bin:$PATH \
     PYTHONUNBUFFERED=1 \
-    PYTHONDONTWRITEBYTECODE=1
+    PYTHONDONTWRITEBYTECODE=1 \
+    GLIBC_TUNABLES=glibc.malloc.hugetlb=1 \
+    GRPC_EXPERIMENTS=-event_engine_client,-event_engine_listener
 USER 10001:10001
 WORKDIR /tmp
 CMD ["python", "-m", "coordinator"]

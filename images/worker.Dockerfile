@@ -40,7 +40,9 @@ COPY --from=build /opt/ssd /opt/ssd
 COPY --from=build /app /app
 ENV PATH=/opt/ssd/bin:$PATH \
     PYTHONUNBUFFERED=1 \
-    PYTHONDONTWRITEBYTECODE=1
+    PYTHONDONTWRITEBYTECODE=1 \
+    GLIBC_TUNABLES=glibc.malloc.hugetlb=1 \
+    GRPC_EXPERIMENTS=-event_engine_client,-event_engine_listener
 USER 10001:10001
 WORKDIR /tmp
 # No command: the operator of Ray adds `ray start`, and the Jobs bring their own.

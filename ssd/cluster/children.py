@@ -51,12 +51,15 @@ class Child:
             return
 
 
-def start_child(name: str, command: Sequence[str]) -> Child:
+def start_child(
+    name: str, command: Sequence[str], *, environment: Mapping[str, str] | None = None
+) -> Child:
     """Start a command that the kernel kills when this process ends; call from the main thread.
 
     All it writes goes to our standard error: standard output is for what a command answers.
     """
-    return Child(name, _start(command, signal.SIGKILL, output=sys.stderr.buffer))
+    process = _start(command, signal.SIGKILL, environment=environment, output=sys.stderr.buffer)
+    return Child(name, process)
 
 
 def start_family(

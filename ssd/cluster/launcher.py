@@ -23,6 +23,7 @@ from typing import Any
 from ssd.cluster.children import Child, start_child
 from ssd.cluster.local_ray import LocalRay
 from ssd.cluster.placement import place, remove
+from ssd.cluster.process_environment import process_environment
 from ssd.cluster.workers import PlacedWorker, WorkerSpec
 from ssd.core.errors import Unavailable
 
@@ -89,7 +90,7 @@ class Launcher:
 
         It gets `grace_s` to end by itself once it is asked to.
         """
-        child = start_child(name, command)
+        child = start_child(name, command, environment=process_environment())
         self._children.append(child)
         self._grace_s[child.pid] = grace_s
         self._commands[name] = tuple(command)

@@ -27,6 +27,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ssd.cluster.children import Child, start_family
+from ssd.cluster.process_environment import process_environment
 from ssd.cluster.processes import kill, processes, uses, wait_until, with_descendants
 from ssd.core.errors import ConfigError, SsdError, Unavailable
 
@@ -185,7 +186,8 @@ class LocalRay:
         self._ray_directory.mkdir()
         _write_private(self.token_path, secrets.token_hex(32))
         # The environment is handed on, not read: worker processes need the user's own settings.
-        environment = {k: v for k, v in os.environ.items() if k not in _NOT_INHERITED}
+        inherited = process_environment()
+        environment = {k: v for k, v in inherited.items() if k not in _NOT_INHERITED}
         environment |= _SETTINGS | {"RAY_AUTH_TOKEN_PATH": str(self.token_path)}
         with (self._directory / "start.log").open("wb") as log:
             command = _command(self._ray_directory, num_cpus, num_gpus)

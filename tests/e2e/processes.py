@@ -1,6 +1,5 @@
 """The three services as processes, without Ray, as `python -m` starts them."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ssd.client import Client
+from ssd.cluster.process_environment import process_environment
 from ssd.core.errors import SsdError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -119,7 +119,8 @@ class Service:
 
 def environment() -> dict[str, str]:
     """Ours without settings of this project."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("SSD_")}
+    inherited = process_environment()
+    kept = {key: value for key, value in inherited.items() if not key.startswith("SSD_")}
     return kept | {"OMP_NUM_THREADS": "1"}
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ssd.cluster.process_environment import PROCESS_ENVIRONMENT
 from tests.k8s.manifests import CHECKOUT, tool
 
 DOCKERFILES = sorted((CHECKOUT / "images").glob("*.Dockerfile"))
@@ -48,6 +49,12 @@ def test_the_base_has_a_full_version(dockerfile: Path) -> None:
 
 def test_it_runs_as_the_user_of_the_manifests(dockerfile: Path) -> None:
     assert instructions(dockerfile, "USER ") == [f"{_USER_ID}:{_USER_ID}"]
+
+
+def test_processes_start_with_the_environment_that_the_launcher_gives(dockerfile: Path) -> None:
+    (words,) = instructions(dockerfile, "ENV ")
+    given = dict(word.split("=", 1) for word in words.split())
+    assert PROCESS_ENVIRONMENT.items() <= given.items()
 
 
 def test_every_install_obeys_the_constraints(dockerfile: Path) -> None:
