@@ -140,7 +140,7 @@ class DrafterMachine:
             if isinstance(output, ReleaseDraftKv):
                 self._runner.release(output.kv_id)
             elif isinstance(output, CopyDraftKv):
-                self._runner.copy(output.source, output.target, output.num_slots)
+                self._runner.copy(output.source, output.target, output.num_slots, held=output.held)
             elif isinstance(output, DraftOver):
                 self._noise.pop(output.kv_id, None)
                 self._edits.pop(output.kv_id, None)

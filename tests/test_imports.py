@@ -25,9 +25,10 @@ EFFECTS = ("asyncio", "os", "random", "secrets", "socket", "subprocess", "thread
 
 INNER: Mapping[str, tuple[str, ...]] = {
     "ssd.core": (),
+    "ssd.threads": (),
     "ssd.sampling": ("ssd.core",),
     "ssd.tokenizer": ("ssd.core",),
-    "ssd.engine": ("ssd.sampling", "ssd.tokenizer", "ssd.core"),
+    "ssd.engine": ("ssd.sampling", "ssd.tokenizer", "ssd.threads", "ssd.core"),
     "ssd.v1": (),
     "ssd.wire": ("ssd.v1", "ssd.core"),
     "ssd.config": ("ssd.core",),
@@ -42,7 +43,7 @@ INNER: Mapping[str, tuple[str, ...]] = {
     "ssd.advise": ("ssd.simulate", "ssd.tokenizer", "ssd.engine.checkpoint", "ssd.core"),
     "ssd.worker": (
         *("ssd.engine", "ssd.sampling", "ssd.tokenizer", "ssd.wire", "ssd.v1"),
-        *("ssd.config", "ssd.telemetry", "ssd.core"),
+        *("ssd.config", "ssd.telemetry", "ssd.threads", "ssd.core"),
     ),
 }
 """What each shared package may import of ours besides itself."""
@@ -58,6 +59,7 @@ WITHOUT_TORCH = (
         "ssd.cli",
         "ssd.client",
         "ssd.config",
+        "ssd.threads",
     ),
     *("ssd.tokenizer", "ssd.telemetry", "coordinator"),
 )

@@ -115,7 +115,7 @@ class VerifierMachine:
             if isinstance(output, ReleaseKv):
                 self._runner.release(output.kv_id)
             elif isinstance(output, CopyKv):
-                self._runner.copy(output.source, output.target, output.num_slots)
+                self._runner.copy(output.source, output.target, output.num_slots, held=output.held)
             elif isinstance(output, SessionOver):
                 self._noise.pop(output.session_id, None)
                 self._edits.pop(output.session_id, None)

@@ -25,6 +25,7 @@ from ssd.service_bench.race import Outcome, Plan, Race
 from ssd.service_bench.regime import Regime, Widths
 from ssd.service_bench.results import Conditions, Result, as_json, results_of
 from ssd.service_bench.tables import ratio_lines, results_table
+from ssd.threads import run_soon
 
 _READY_S = 60.0
 _MOST_SD_DEPTH = 8
@@ -207,4 +208,5 @@ def _race(
                 }
                 return await Race(clients, plan, prompts, done=done).run(contenders)
 
+        run_soon()  # clients share the cores here, and would see tokens late
         return asyncio.run(run())

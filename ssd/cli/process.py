@@ -10,6 +10,7 @@ import typer
 from ssd.cli.options import Assignments, ConfigFile, configuration, one_sentence_errors
 from ssd.config import SsdConfig
 from ssd.telemetry.logs import configure_logs
+from ssd.threads import run_soon
 
 RunProcess = Callable[
     [SsdConfig, str, asyncio.Event, Callable[[str], None]], Coroutine[Any, Any, None]
@@ -28,6 +29,7 @@ def run_process(run: RunProcess, *, default_name: str, help_text: str) -> None:
         with one_sentence_errors():
             settings = configuration(config, assignments)
             configure_logs(level=settings.logging.level, log_format=settings.logging.format)
+            run_soon()
             asyncio.run(_until_signalled(run, settings, name))
 
     main.__doc__ = help_text

@@ -87,7 +87,8 @@ class Drafter:
             return [*outputs, refusal(opening, peer, "NoCapacity", message)]
         outputs += [ReleaseDraftKv(each) for each in begun.evicted]
         if begun.prefix is not None:
-            outputs.append(CopyDraftKv(begun.prefix.kv_id, kv_id, begun.prefix.length))
+            prefix, held = begun.prefix, self.pool.held_by(kv_id)
+            outputs.append(CopyDraftKv(prefix.kv_id, kv_id, prefix.length, held))
         tree = DraftTree(
             opening.token_ids,
             key_of(opening.token_ids),

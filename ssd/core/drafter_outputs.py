@@ -30,11 +30,12 @@ class DraftOver:
 
 @dataclass(frozen=True, slots=True)
 class CopyDraftKv:
-    """A text begins with the first slots of another."""
+    """A text, for which `held` slots are held, begins with the first slots of another."""
 
     source: KvId
     target: KvId
     num_slots: int
+    held: int
 
 
 Output = ToVerifier | ReleaseDraftKv | CopyDraftKv | DraftOver

@@ -26,7 +26,8 @@ class RowGroup:
     Row i runs `token_ids[i]` at text position `positions[i]`, stores its keys and values in
     `slots[i]`, and attends to the slots below `past_len`, where slot and position are the same, and
     to those of `visible[i]`, its own among them: bit b of it is slot `past_len + b`. `wanted` lists
-    the rows whose logits are needed, ascending. `moves` are made before anything is stored.
+    the rows whose logits are needed, ascending. `moves` are made before anything is stored. `held`
+    is how many slots the worker's books hold for the text, 0 where there are none.
     """
 
     kv_id: KvId
@@ -37,6 +38,7 @@ class RowGroup:
     visible: tuple[SlotSet, ...]
     wanted: tuple[int, ...]
     moves: tuple[Move, ...] = ()
+    held: int = 0
 
     def __post_init__(self) -> None:
         sizes = {len(self.token_ids), len(self.positions), len(self.slots), len(self.visible)}
@@ -55,12 +57,14 @@ class Runner(Protocol[Logits]):
     def forward(self, groups: Sequence[RowGroup]) -> Logits:
         """Run all groups in one forward; logits of the wanted rows, group by group.
 
-        A text's KV comes into being with its first group and grows with its highest slot.
+        A text's KV comes into being with its first group, as large as what is held for it, and
+        grows with its highest slot.
         """
         ...
 
-    def copy(self, source: KvId, target: KvId, num_slots: int) -> None:
-        """Begin a text with the first slots of another, which must be settled there."""
+    def copy(self, source: KvId, target: KvId, num_slots: int, *, held: int = 0) -> None:
+        """Begin a text, for which so many are held, with the first slots of another, which must be
+        settled there."""
         ...
 
     def release(self, kv_id: KvId) -> None:

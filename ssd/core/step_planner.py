@@ -142,6 +142,7 @@ class StepPlanner:
             visible=(*covered.visible, *seen),
             wanted=tuple(range(num_covered, num_covered + len(runs))),
             moves=tree.slots.take_moves(),
+            held=tree.slots.capacity,
         )
         return StepShare(session, rows, tuple(runs))
 

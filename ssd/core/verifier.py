@@ -308,7 +308,8 @@ class Verifier:
         self._gate.passed(opening)
         outputs: list[Output] = [ReleaseKv(each) for each in beginning.evicted]
         if beginning.prefix is not None:
-            outputs.append(CopyKv(beginning.prefix.kv_id, kv_id, beginning.prefix.length))
+            prefix, held = beginning.prefix, self.room.pool.held_by(kv_id)
+            outputs.append(CopyKv(prefix.kv_id, kv_id, prefix.length, held))
         session = VerifierSession(
             opening,
             owner=owner,

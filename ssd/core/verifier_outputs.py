@@ -31,11 +31,12 @@ class ReleaseKv:
 
 @dataclass(frozen=True, slots=True)
 class CopyKv:
-    """A text begins with the first slots of another."""
+    """A text, for which `held` slots are held, begins with the first slots of another."""
 
     source: KvId
     target: KvId
     num_slots: int
+    held: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,6 +207,7 @@ class VerifierSession:
             visible=_chain(end - start),
             wanted=tuple(range(end - start)) if self.wants_prompt_logprobs else (),
             moves=self.slots.take_moves(),
+            held=self.slots.capacity,
         )
 
     def prefilled(self, rows: RowGroup) -> None:
@@ -254,6 +255,7 @@ class VerifierSession:
             visible=(*_chain(len(text)), *visible),
             wanted=tuple(range(len(text), len(text) + tree.num_nodes)),
             moves=self.slots.take_moves(),
+            held=self.slots.capacity,
         )
 
     def settle(

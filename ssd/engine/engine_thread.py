@@ -5,7 +5,6 @@ nothing to do, and then until the next event or the time the machine named; it n
 death is the process's: a worker without an engine must not look alive.
 """
 
-import os
 import queue
 import threading
 import time
@@ -14,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, Protocol, TypeVar
 
 import torch
+
+from ssd.threads import pin_thread, run_long
 
 Output = TypeVar("Output")
 Result = TypeVar("Result")
@@ -145,10 +146,5 @@ def run_like_engine(work: Callable[[], Result], *, core: int | None, num_threads
 def _settle_down(core: int | None, num_threads: int) -> None:
     """Several threads are bound to no core: those that torch starts would share the first one's."""
     pin_thread(core if num_threads == 1 else None)
+    run_long()
     torch.set_num_threads(num_threads)
-
-
-def pin_thread(core: int | None) -> None:
-    """Keep the calling thread on one CPU core, where one is named and this process may use it."""
-    if hasattr(os, "sched_getaffinity") and core in os.sched_getaffinity(0):
-        os.sched_setaffinity(0, {core})

@@ -80,14 +80,17 @@ class SessionKv:
     def _is_on_demand(self) -> bool:
         return all(takes_pages_on_demand(shape.device) for shape in self._shapes)
 
-    def reserve(self, num_slots: int) -> None:
-        """Make room for `num_slots` slots in whole blocks.
+    def reserve(self, num_slots: int, *, held: int = 0) -> None:
+        """Make room for `num_slots` slots in whole blocks, at first for all that are held.
 
-        Where unused room is free, twice as many as before: a text that grows is copied seldom.
+        Later, where unused room is free, for twice as many as before: a text that grows is copied
+        seldom.
         """
         if num_slots <= self.capacity:
             return
-        if self._is_on_demand:
+        if self.capacity == 0:
+            num_slots = max(num_slots, held)
+        elif self._is_on_demand:
             num_slots = max(num_slots, 2 * self.capacity)
         capacity = _round_up(num_slots, self._block_slots)
         positions = np.zeros(capacity, dtype=np.int64)
@@ -126,8 +129,7 @@ class SessionKv:
         return stored
 
     def begin_with(self, source: "SessionKv", num_slots: int) -> None:
-        """Take over the first slots of another text's KV of the same model."""
-        self.reserve(num_slots)
+        """Take over the first slots, which are reserved, of another text's KV of the same model."""
         self.place(range(num_slots), range(num_slots))
         for plane, other in zip(self._planes(), source._planes(), strict=True):
             plane[:, :num_slots] = other[:, :num_slots]
@@ -181,17 +183,17 @@ class KvStore:
         """Bytes of one slot over all layers; 0 before the first forward."""
         return sum(shape.slot_bytes for shape in self._known_shapes())
 
-    def open(self, kv_id: KvId, num_slots: int) -> SessionKv:
-        """The text's KV, created or grown to hold `num_slots` slots."""
+    def open(self, kv_id: KvId, num_slots: int, *, held: int = 0) -> SessionKv:
+        """The text's KV, created for the slots that are held or grown to have `num_slots`."""
         text = self._texts.get(kv_id)
         if text is None:
             text = self._texts[kv_id] = SessionKv(self._block_slots, self._known_shapes())
-        text.reserve(num_slots)
+        text.reserve(num_slots, held=held)
         return text
 
-    def copy(self, source: KvId, target: KvId, num_slots: int) -> None:
+    def copy(self, source: KvId, target: KvId, num_slots: int, *, held: int = 0) -> None:
         """Begin a text with the first slots of another."""
-        self.open(target, num_slots).begin_with(self._texts[source], num_slots)
+        self.open(target, num_slots, held=held).begin_with(self._texts[source], num_slots)
 
     def release(self, kv_id: KvId) -> None:
         """Free the text's KV; unknown ones are ignored."""

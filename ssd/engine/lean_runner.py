@@ -69,8 +69,8 @@ class LeanRunner:
         logits = self._head(self._norm(wanted))
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
-    def copy(self, source: KvId, target: KvId, num_slots: int) -> None:
-        self.kv_store.copy(source, target, num_slots)
+    def copy(self, source: KvId, target: KvId, num_slots: int, *, held: int = 0) -> None:
+        self.kv_store.copy(source, target, num_slots, held=held)
 
     def release(self, kv_id: KvId) -> None:
         self.kv_store.release(kv_id)

@@ -42,7 +42,9 @@ class RowBatch:
         wanted: list[int] = []
         start = 0
         for group in groups:
-            kv = kv_store.open(group.kv_id, max(group.num_slots, max(group.slots) + 1))
+            kv = kv_store.open(
+                group.kv_id, max(group.num_slots, max(group.slots) + 1), held=group.held
+            )
             kv.move(group.moves)
             kv.place(group.slots, group.positions)
             self._sessions.append(_SessionRows(group, start, kv, device))

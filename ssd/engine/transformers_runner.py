@@ -72,8 +72,8 @@ class TransformersRunner:
         """The sliding windows that layers have asked for so far, `None` for full attention."""
         return frozenset(self._attention.windows)
 
-    def copy(self, source: KvId, target: KvId, num_slots: int) -> None:
-        self.kv_store.copy(source, target, num_slots)
+    def copy(self, source: KvId, target: KvId, num_slots: int, *, held: int = 0) -> None:
+        self.kv_store.copy(source, target, num_slots, held=held)
 
     def release(self, kv_id: KvId) -> None:
         self.kv_store.release(kv_id)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any
 
+from ssd.threads import run_soon
 from ssd.worker.host import exit_when_engine_dies
 
 RunWorker = Callable[[asyncio.Event, Callable[[str], None]], Coroutine[Any, Any, None]]
@@ -36,6 +37,7 @@ class BackgroundWorker:
         self._thread.join()
 
     def _main(self) -> None:
+        run_soon()
         try:
             self._loop.run_until_complete(self._run(self._stop, self._address.set_result))
         except BaseException as error:

@@ -62,6 +62,14 @@ def test_bytes_are_those_of_the_slots_that_were_used() -> None:
     assert store.slot_bytes == 2 * (2 * 3) * 4
 
 
+def test_room_is_made_at_once_for_what_is_held() -> None:
+    store = KvStore(block_slots=4)
+    store.open(TEXT, 1, held=10)
+    first = _write(store, [0])
+    assert _write(store, [11]).keys.data_ptr() == first.keys.data_ptr()
+    assert _write(store, [12]).keys.shape[1] == 24
+
+
 def test_release_forgets_the_text() -> None:
     store = KvStore()
     _write(store, [0])
@@ -97,11 +105,11 @@ def test_moves_happen_at_once_in_all_layers() -> None:
 def test_a_copy_is_a_text_of_its_own() -> None:
     store = KvStore(block_slots=4)
     _write(store, [0, 1, 2, 3, 4])
-    store.copy(TEXT, KvId("b"), 3)
+    store.copy(TEXT, KvId("b"), 3, held=8)
     store.release(TEXT)
     stored = _write(store, [3], text=KvId("b"))
-    assert stored.keys[0, :, 0].tolist() == [1, 2, 3, 4]
-    assert store.open(KvId("b"), 4).positions.tolist() == [0, 1, 2, 3]
+    assert stored.keys[0, :, 0].tolist() == [1, 2, 3, 4, 0, 0, 0, 0]
+    assert store.open(KvId("b"), 4).positions.tolist() == [0, 1, 2, 3, 0, 0, 0, 0]
 
 
 def test_a_copy_is_copied_on_when_it_grows() -> None:

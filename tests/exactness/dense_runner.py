@@ -35,7 +35,7 @@ class RememberingRunner:
             self._table = torch.cat([self._table, self.logits(unknown)])
         return self._table[[self._known[text] for text in texts]]
 
-    def copy(self, source: KvId, target: KvId, num_slots: int) -> None:
+    def copy(self, source: KvId, target: KvId, num_slots: int, *, held: int = 0) -> None:
         self.memory.copy(source, target, num_slots)
 
     def release(self, kv_id: KvId) -> None:

@@ -157,8 +157,8 @@ class _RemembersLogits:
         self.last = self._runner.forward(groups)
         return self.last
 
-    def copy(self, source: KvId, target: KvId, num_slots: int) -> None:
-        self._runner.copy(source, target, num_slots)
+    def copy(self, source: KvId, target: KvId, num_slots: int, *, held: int = 0) -> None:
+        self._runner.copy(source, target, num_slots, held=held)
 
     def release(self, kv_id: KvId) -> None:
         self._runner.release(kv_id)

@@ -43,7 +43,7 @@ class TableRunner:
             return torch.empty(0, self._vocab_size, dtype=torch.float64)
         return torch.tensor([self._logits_of(text) for text in texts], dtype=torch.float64)
 
-    def copy(self, source: KvId, target: KvId, num_slots: int) -> None:
+    def copy(self, source: KvId, target: KvId, num_slots: int, *, held: int = 0) -> None:
         self.memory.copy(source, target, num_slots)
 
     def release(self, kv_id: KvId) -> None:
