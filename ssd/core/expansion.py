@@ -6,7 +6,7 @@ duplicates merge, and order does not matter. (The SSD paper's cache, arXiv 2603.
 the same tree keyed by outcomes.)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ssd.core.drafter_kind import DrafterKind, bits_of
 from ssd.core.ids import PrefixKey
@@ -51,6 +51,10 @@ class Expansion:
     def source_bits(self) -> int:
         """All kinds of drafters that had a say."""
         return bits_of(part.source for part in self.parts or (self,))
+
+    def said_by(self, kind: DrafterKind) -> "Expansion":
+        """The same of this kind of drafter; a peer's message does not say what it comes from."""
+        return self if self.source is kind else replace(self, source=kind)
 
     def origin_of(self, token_id: int) -> int:
         """Which kinds of drafters named a candidate, as bits; it must be one."""

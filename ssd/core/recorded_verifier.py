@@ -1,7 +1,6 @@
 """A verifier that keeps flight records of its sessions, and decides nothing otherwise."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from ssd.core.drafter_kind import DrafterKind
 from ssd.core.drafter_roster import opening_as_it_stands
@@ -50,7 +49,7 @@ class RecordedVerifier(Verifier):
     ) -> list[Output]:
         session = self.sessions.get(message.session_id)
         if session is not None and session.opening.epoch == message.epoch and message.expansions:
-            found = tuple(replace(each, source=kind) for each in message.expansions)
+            found = tuple(each.said_by(kind) for each in message.expansions)
             self._note(message.session_id, Grown(found))
         return super().grow(message, now=now, kind=kind)
 

@@ -46,9 +46,9 @@ class VerifierGate:
 
     def admits(self, expansion: Expansion, opening: Open) -> bool:
         """Whether a drafter's tokens are in the vocabulary and its estimates are probabilities."""
-        vocab_size = self._limits.vocab_size
+        vocab_size, token_ids = self._limits.vocab_size, expansion.token_ids
         return (
-            all(0 <= each < vocab_size for each in expansion.token_ids)
+            (not token_ids or (min(token_ids) >= 0 and max(token_ids) < vocab_size))
             and all(0.0 <= each <= 1.0 for each in expansion.estimates)
             and (opening.params.is_coupled or expansion.is_sampled(vocab_size=vocab_size))
         )

@@ -181,9 +181,7 @@ class VerifierSession:
         it."""
         if expansion.position < self.committed_len:
             return False
-        if kind is not None and kind is not expansion.source:
-            expansion = replace(expansion, source=kind)
-        self.expansions.merge(expansion)
+        self.expansions.merge(expansion if kind is None else expansion.said_by(kind))
         return True
 
     @property
