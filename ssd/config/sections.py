@@ -156,7 +156,7 @@ class DrafterSection(Section):
     # With 4 candidates one round in five ended on a token not listed, with 8 one in twenty-five.
     candidates: Count = 6
     """Candidates that it lists per expansion."""
-    frontier: Count = 8
+    frontier: Count = 12
     """Nodes that one growth step expands over all sessions."""
     # A narrow step answers sooner, and the waiting verifier uses only its first few nodes.
     frontier_while_waiting: Count = 2

@@ -26,7 +26,7 @@ class GrowthLimits:
     """
 
     num_candidates: int = 6
-    frontier: int = 8
+    frontier: int = 12
     urgent_frontier: int = 2
     urgent_depth: int = 2
     max_depth: int = 12

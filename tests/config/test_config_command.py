@@ -43,7 +43,7 @@ def test_show_names_values_and_origins(file: Path) -> None:
         "verifier.max_rows": (64, f"file {file}"),
         "verifier.port": (7, "environment SSD_VERIFIER__PORT"),
         "drafter.max_depth": (5, "flag"),
-        "drafter.frontier": (8, "default"),
+        "drafter.frontier": (12, "default"),
     }
 
 
