@@ -29,6 +29,7 @@ COPY --from=build /opt/ssd /opt/ssd
 ENV PATH=/opt/ssd/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
+    GOMP_SPINCOUNT=30000 \
     GLIBC_TUNABLES=glibc.malloc.hugetlb=1 \
     GRPC_EXPERIMENTS=-event_engine_client,-event_engine_listener
 USER 10001:10001

@@ -32,6 +32,12 @@ class Report:
         return all(each.is_near_tie for each in self.differences)
 
     @property
+    def are_ours_identical(self) -> bool:
+        """The same of our own modes: how an engine rounds is its own affair."""
+        peers = {each.name for each in self.outcome.contestants if is_peer(each)}
+        return all(each.is_near_tie or each.contestant in peers for each in self.differences)
+
+    @property
     def best_peer(self) -> str:
         """The fastest of the others with a draft, each in its best block."""
         peers = [each for each in self.outcome.contestants if is_peer(each) and each.searches]

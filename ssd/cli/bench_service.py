@@ -122,7 +122,7 @@ def run_bench(order: Order, console: Console) -> Report:
             plan=order.plan,
             gpu_hour_price=order.gpu_hour_price,
         )
-    return Report(conditions, outcome, results_of(outcome, order.plan))
+    return Report(conditions, outcome, results_of(outcome, order.plan, dtype=order.dtype))
 
 
 def show(report: Report, console: Console) -> None:

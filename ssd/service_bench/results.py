@@ -12,6 +12,7 @@ from ssd.service_bench.race import Lane, Outcome, Plan, median_ratio
 from ssd.service_bench.regime import Cost, Regime, Widths
 
 _SECONDS_PER_HOUR = 3600.0
+_EXACT = ("fp32", "fp64")
 _RATIOS = (
     ("ssd", "sd"),
     ("ssd", "ar"),
@@ -43,8 +44,19 @@ class Result:
 
     lane: Lane
     figures: Figures
-    identical: bool | None
-    """To the first contender's texts; None where texts are drawn by rule `ratio`."""
+    num_same: int | None
+    """Texts equal to the first contender's; None where they are drawn by rule `ratio`."""
+    must_be_same: bool
+    """Elsewhere a near-tie may be rounded either way."""
+
+    @property
+    def num_texts(self) -> int:
+        return len(_runs(self.lane))
+
+    @property
+    def identical(self) -> bool | None:
+        """None where texts need not be."""
+        return self.num_same == self.num_texts if self.must_be_same else None
 
     @property
     def name(self) -> str:
@@ -76,8 +88,8 @@ class Result:
         return gpu_hour_price / (speed * _SECONDS_PER_HOUR) * 1e6 if speed > 0 else 0.0
 
 
-def results_of(outcome: Outcome, plan: Plan) -> list[Result]:
-    """In the order of the lanes."""
+def results_of(outcome: Outcome, plan: Plan, *, dtype: str) -> list[Result]:
+    """In the order of the lanes; `dtype` is the target's."""
     is_comparable = plan.rule is Rule.COUPLED or plan.temperature == 0
     reference: dict[str, tuple[int, ...]] = {}
     for run in (run for lane in outcome.lanes for run in _runs(lane)):
@@ -86,9 +98,10 @@ def results_of(outcome: Outcome, plan: Plan) -> list[Result]:
         Result(
             lane,
             figures_of(lane.blocks, _useful_overlap),
-            all(run.token_ids == reference[run.prompt] for run in _runs(lane))
+            sum(run.token_ids == reference[run.prompt] for run in _runs(lane))
             if is_comparable
             else None,
+            must_be_same=is_comparable and dtype in _EXACT,
         )
         for lane in outcome.lanes
     ]
@@ -165,6 +178,8 @@ def _result_json(result: Result, conditions: Conditions) -> Mapping[str, Any]:
         "tokens_per_s_per_device": result.tokens_per_s_per_device,
         "price_per_million_tokens": None if price is None else result.price_per_million(price),
         "identical": result.identical,
+        "texts": result.num_texts,
+        "texts_same": result.num_same,
     }
 
 

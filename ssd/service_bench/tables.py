@@ -56,7 +56,6 @@ def _cells(result: Result, *, is_padded: bool) -> list[str]:
     depth = "" if contender.depth is None else f" K={contender.depth}"
     is_drafted = contender.mode is not Mode.AR
     lower, upper = result.spread
-    same = {True: "yes", False: "NO", None: "-"}[result.identical]
     return [
         f"{result.name}{depth}",
         "yes" if is_padded else "no",
@@ -70,5 +69,11 @@ def _cells(result: Result, *, is_padded: bool) -> list[str]:
         f"{figures.draft_step_ms:.2f}" if is_drafted else "-",
         f"{figures.wait_ms:.2f}",
         f"{figures.busy:.2f}",
-        same,
+        _same(result),
     ]
+
+
+def _same(result: Result) -> str:
+    if result.identical is not None:
+        return "yes" if result.identical else "NO"
+    return "-" if result.num_same is None else f"{result.num_same}/{result.num_texts}"

@@ -75,14 +75,23 @@ def test_ratios_are_medians_over_blocks_and_not_ratios_of_medians() -> None:
 def test_a_text_unlike_plain_decoding_is_found() -> None:
     plain, same = lane_of("ar", Mode.AR, (3, 3, 3)), lane_of("sd", Mode.SD, (2, 2, 2))
     other = lane_of("ssd", Mode.SSD, (1, 1, 1), token_id=8)
-    results = results_of(Outcome((plain, same, other), {}), Plan())
+    results = results_of(Outcome((plain, same, other), {}), Plan(), dtype="fp32")
     assert [each.identical for each in results] == [True, True, False]
 
 
 def test_draws_of_rule_ratio_are_not_compared() -> None:
     lanes = (lane_of("ar", Mode.AR, (3,)), lane_of("ssd", Mode.SSD, (1,), token_id=8))
     plan = Plan(rule=Rule.RATIO, temperature=1.0)
-    assert {each.identical for each in results_of(Outcome(lanes, {}), plan)} == {None}
+    assert {each.identical for each in results_of(Outcome(lanes, {}), plan, dtype="fp32")} == {None}
+
+
+def test_texts_of_a_rounded_target_are_counted_and_need_not_be_the_same() -> None:
+    lanes = (lane_of("ar", Mode.AR, (3,)), lane_of("ssd", Mode.SSD, (1,), token_id=8))
+    plain, other = results_of(Outcome(lanes, {}), Plan(), dtype="bf16")
+    assert (plain.identical, other.identical) == (None, None)
+    assert (plain.num_same, other.num_same, other.num_texts) == (1, 0, 1)
+    cells = list(results_table(CONDITIONS, [plain, other]).columns[-1].cells)
+    assert cells == ["1/1", "0/1"]
 
 
 def test_the_report_has_the_agreed_keys() -> None:
@@ -92,7 +101,7 @@ def test_the_report_has_the_agreed_keys() -> None:
         lane_of("ssd", Mode.SSD, (1, 1, 1)),
     )
     outcome = Outcome(lanes, {"sd": {1: 10.0, 2: 12.0}})
-    report = as_json(CONDITIONS, outcome, results_of(outcome, CONDITIONS.plan))
+    report = as_json(CONDITIONS, outcome, results_of(outcome, CONDITIONS.plan, dtype="fp32"))
     expected = {
         *("mode", "regime", "rule", "temperature", "sessions", "tokens_per_s"),
         *("tokens_per_round", "acceptance", "hit_rate", "miss", "verify_ms", "draft_step_ms"),
@@ -107,7 +116,7 @@ def test_the_report_has_the_agreed_keys() -> None:
 
 def test_drafting_is_paid_for_with_a_second_device() -> None:
     lanes = (lane_of("ar", Mode.AR, (1,)), lane_of("ssd", Mode.SSD, (0.5,)))
-    plain, ssd = results_of(Outcome(lanes, {}), Plan())
+    plain, ssd = results_of(Outcome(lanes, {}), Plan(), dtype="fp32")
     assert plain.tokens_per_s_per_device == pytest.approx(10.0)
     assert ssd.tokens_per_s_per_device == pytest.approx(10.0)
     assert plain.price_per_million(36.0) == pytest.approx(1000.0)
@@ -115,7 +124,7 @@ def test_drafting_is_paid_for_with_a_second_device() -> None:
 
 def test_every_row_of_the_table_says_padded() -> None:
     lanes = (lane_of("ar", Mode.AR, (4, 4, 4)), lane_of("ssd", Mode.SSD, (1, 1, 1)))
-    results = results_of(Outcome(lanes, {}), CONDITIONS.plan)
+    results = results_of(Outcome(lanes, {}), CONDITIONS.plan, dtype="fp32")
     table = results_table(CONDITIONS, results)
     assert list(table.columns[1].cells) == ["yes", "yes"]
     assert ratio_lines(results) == ["1 session: ssd / ar 4.00"]

@@ -35,7 +35,7 @@ async def test_modes_say_the_same_and_every_prompt_is_asked_once_by_each(
     async with AsyncClient(cluster.address) as client:
         race = Race({Setup(): client}, PLAN, prompts, done=lambda name: asked.update([name]))
         outcome = await race.run(MODES)
-    results = results_of(outcome, PLAN)
+    results = results_of(outcome, PLAN, dtype="fp32")
     assert all(each.identical for each in results)
     assert sum(asked.values()) == PLAN.num_runs(MODES)
     assert set(outcome.sweeps) == {"sd"}
