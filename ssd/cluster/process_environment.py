@@ -1,8 +1,8 @@
 """Environment variables with which every process of the service starts.
 
-libc, gRPC and OpenMP read them once, before Python runs a line, so whoever starts a process sets them: the
-launcher here, the images on Kubernetes (a test holds the two together). A value of the user's own
-is kept.
+libc, gRPC and OpenMP read them once, at the latest when they are loaded, so whoever starts a
+process sets them: the launcher here, the images on Kubernetes (a test holds the two together). A
+value of the user's own is kept.
 """
 
 import os
