@@ -62,7 +62,7 @@ class Traced:
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
     folder = tmp_path_factory.mktemp("traced")
-    pair = write_tiny_pair(folder)
+    pair = write_tiny_pair(folder, num_idle_layers=8)  # else a target may never wait for drafts
     service = Service(folder, pair.target, pair.draft)
     with otlp_receiver() as receiver, pytest.MonkeyPatch.context() as environment:
         environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint)
