@@ -37,24 +37,36 @@ _TURNS = 24
 _ROWS = (1, 6)
 _SETTLE_S = 8.0  # until the draft in the other process has loaded
 _KV_ID = KvId("forwards")
+_THIS = (sys.executable, "-m", "benchmarks.peers.forwards")
 
 Forward = Callable[[int], None]
 """Runs so many rows."""
 
 
 def main() -> None:
+    """Each engine and number of threads has a process of its own: some count cores once."""
     if sys.argv[1] == "spin":
         _spin(Path(sys.argv[2]))
+    if sys.argv[1] == "measure":
+        _measure(*sys.argv[2:])
+        return
     target, draft, out = (Path(each) for each in sys.argv[1:])
     cores = sorted(os.sched_getaffinity(0))
     for role, folder in (("target", target), ("draft", draft)):
         for threads in (1, 2):
-            os.sched_setaffinity(0, cores[:threads])
-            formats = _Formats(folder, out / f"{role}.gguf", out / f"{role}-openvino")
-            for name, measure in _ENGINES.items():
-                words = measure(formats, threads)
-                print(f"{role}, {threads} threads, {name}: {words}", flush=True)
+            os.sched_setaffinity(0, cores[:threads])  # which the process inherits
+            for name in _ENGINES:
+                arguments = [name, role, str(folder), str(out), str(threads)]
+                subprocess.run([*_THIS, "measure", *arguments], check=True)
+    os.sched_setaffinity(0, cores)
     _beside_a_draft(target, draft, cores)
+
+
+def _measure(name: str, role: str, folder: str, out: str, threads: str) -> None:
+    exported = Path(out)
+    formats = _Formats(Path(folder), exported / f"{role}.gguf", exported / f"{role}-openvino")
+    words = _ENGINES[name](formats, int(threads))
+    print(f"{role}, {threads} threads, {name}: {words}", flush=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +177,7 @@ def _beside_a_draft(target: Path, draft: Path, cores: Sequence[int]) -> None:
     os.sched_setaffinity(0, {cores[-1]})
     forward = _our_forward(target, 1)
     print(f"target, 1 threads, ssd alone: {_words(forward)}")
-    command = [sys.executable, "-m", "benchmarks.peers.forwards", "spin", str(draft)]
-    spinning = subprocess.Popen(command)
+    spinning = subprocess.Popen([*_THIS, "spin", str(draft)])
     os.sched_setaffinity(spinning.pid, {cores[0]})
     try:
         time.sleep(_SETTLE_S)

@@ -83,6 +83,7 @@ class Bench:
             elif isinstance(output, ReleaseDraftKv):
                 self.memory.release(output.kv_id)
             elif isinstance(output, CopyDraftKv):
+                assert output.held >= output.num_slots
                 self.memory.copy(output.source, output.target, output.num_slots)
         self.core.check()
 

@@ -99,6 +99,7 @@ class Bench:
             if isinstance(output, ReleaseKv):
                 self.memory.release(output.kv_id)
             elif isinstance(output, CopyKv):
+                assert output.held >= output.num_slots
                 self.memory.copy(output.source, output.target, output.num_slots)
             elif isinstance(output, ToDrafter):
                 self.drafted.append(output)

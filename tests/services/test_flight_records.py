@@ -16,14 +16,7 @@ from ssd.v1 import generation_pb2_grpc, registry_pb2, registry_pb2_grpc
 from ssd.wire.flight_file import FlightFile, unpack, write_private
 from tests.models.scripted_model import ScriptedModel
 from tests.models.table_runner import agreeing, load_table
-from tests.services.cluster import (
-    Cluster,
-    read,
-    read_rest,
-    read_some,
-    refusal_of,
-    request_of,
-)
+from tests.services.cluster import Cluster, read, read_rest, read_some, refusal_of, request_of
 from tests.services.test_engine_failures import POISON, poisoned
 from verifier_service.service import VerifierService
 
