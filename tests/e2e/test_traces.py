@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from ssd.cli.main import app
 from ssd.client import Client, Completion, Options
 from ssd.core.mode import Mode
+from ssd.core.rounds import overlap_of
 from ssd.telemetry.scraping import scrape
 from ssd.wire.otlp_receiver import ExportRequest, OtlpReceiver, as_json, otlp_receiver
 from tests.e2e.processes import Service
@@ -35,6 +36,7 @@ class Traced:
     """What came of one request, and of one that the caller did not sample."""
 
     receiver: OtlpReceiver
+    unsampled: Completion  # came first
     completion: Completion
     overlap_ratio: float  # the verifier's metric, right after the request
     top: str  # what `ssd top --once` said
@@ -71,7 +73,9 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
             # Drafts hardly pay with so small a target, and what is paused leaves no spans.
             service.start_all(speculation__adapt="false")
             with Client(service.address) as client:
-                generate(client, traceparent=f"00-{UNSAMPLED}-{CALLER}-00", max_tokens=8)
+                unsampled = generate(
+                    client, traceparent=f"00-{UNSAMPLED}-{CALLER}-00", max_tokens=8
+                )
                 time.sleep(HEARTBEATS_S)
                 completion = generate(client, traceparent=f"00-{TRACE_ID}-{CALLER}-01")
                 workers = {each.worker.name: each.worker for each in client.status().workers}
@@ -81,7 +85,8 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
                 assert process.terminate() == 0  # what waited is sent before the end
         finally:
             service.close()
-        yield Traced(receiver, completion, verifier.value("ssd_overlap_ratio"), top.output)
+        overlap_ratio = verifier.value("ssd_overlap_ratio")
+        yield Traced(receiver, unsampled, completion, overlap_ratio, top.output)
 
 
 def generate(client: Client, *, traceparent: str, max_tokens: int = NUM_TOKENS) -> Completion:
@@ -175,7 +180,7 @@ def test_a_verification_links_to_the_speculations_it_consumed(traced: Traced) ->
 
 
 def test_the_drafter_works_while_the_verifier_verifies(traced: Traced) -> None:
-    """And as much of the time as the verifier's own figure says."""
+    """And as much of the time as the request's own figure says."""
     verifies = [times(span) for span in traced.spans("ssd.verify")]
     steps = [step for span in traced.spans("ssd.speculate") for step in growth_steps(span)]
     first, last = verifies[0][0], verifies[-1][1]
@@ -187,8 +192,15 @@ def test_the_drafter_works_while_the_verifier_verifies(traced: Traced) -> None:
     )
     overlap = shared / sum(end - start for start, end in inside)
     assert overlap > 0
-    assert overlap == pytest.approx(traced.overlap_ratio, abs=0.05)
     assert overlap == pytest.approx(attributes(traced.root)["ssd.overlap"], abs=0.05)
+
+
+def test_the_metric_counts_every_step_of_both_requests(traced: Traced) -> None:
+    """Those before a first verification too, which a request's own figure leaves out."""
+    requests = traced.unsampled, traced.completion
+    rounds = [each for request in requests for each in request.rounds]
+    growth = [each for request in requests for each in request.growth]
+    assert traced.overlap_ratio == pytest.approx(overlap_of(rounds, growth), abs=0.02)
 
 
 def test_a_speculation_shows_what_happened_to_it(traced: Traced) -> None:
