@@ -12,6 +12,7 @@ from typing import Protocol
 from ssd.core.drafter_outputs import Output
 from ssd.core.ledger import LedgerEntry
 from ssd.core.messages import Close, Commit, Open, Rates
+from ssd.core.rows import Meanwhile
 
 
 class DraftingCore(Protocol):
@@ -60,7 +61,7 @@ class Drafting(Protocol):
         """A verifier's stream ended."""
         ...
 
-    def run(self) -> bool:
+    def run(self, meanwhile: Meanwhile) -> bool:
         """Grow for one step; False when nothing is worth it now."""
         ...
 

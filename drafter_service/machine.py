@@ -16,7 +16,7 @@ from ssd.core.drafter_outputs import CopyDraftKv, DraftOver, Output, ReleaseDraf
 from ssd.core.errors import InvalidRequest
 from ssd.core.ids import KvId
 from ssd.core.messages import Close, Commit, Open, Refused
-from ssd.core.rows import Runner
+from ssd.core.rows import Meanwhile, Runner, nothing_meanwhile
 from ssd.engine.device_span import CPU, DeviceSpan
 from ssd.sampling import (
     DrawSpec,
@@ -98,8 +98,9 @@ class DrafterMachine:
             return self._refuse(message, peer)
         return self.core.commit(message, peer=peer)
 
-    def run(self) -> bool:
+    def run(self, meanwhile: Meanwhile = nothing_meanwhile) -> bool:
         """Run the core's next growth step, if one is worth it."""
+        meanwhile()  # before anything else: a verifier may be waiting for what the last one found
         step = self.core.next_step()
         if step is None:
             return False

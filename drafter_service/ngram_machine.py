@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from ssd.core.drafter_outputs import Output
 from ssd.core.messages import Commit, Open
 from ssd.core.ngram_drafter import NgramDrafter
+from ssd.core.rows import Meanwhile, nothing_meanwhile
 
 
 class NgramMachine:
@@ -27,7 +28,7 @@ class NgramMachine:
     def commit(self, message: Commit, *, peer: str) -> list[Output]:
         return [*self.core.commit(message, peer=peer)]
 
-    def run(self) -> bool:
+    def run(self, meanwhile: Meanwhile = nothing_meanwhile) -> bool:
         return False
 
     def settle(self) -> list[Output]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ssd.core.ids import SessionId
 from ssd.core.messages import Open
-from ssd.core.rows import Runner
+from ssd.core.rows import Meanwhile, Runner, nothing_meanwhile
 from ssd.core.sampling_params import SamplingParams
 from ssd.core.verifier import Verifier
 from ssd.core.verifier_outputs import CopyKv, Output, ReleaseKv, SessionOver
@@ -65,7 +65,7 @@ class VerifierMachine:
         """Seconds of the clock that all of the core's times are on."""
         return time.monotonic()
 
-    def run(self) -> bool:
+    def run(self, meanwhile: Meanwhile = nothing_meanwhile) -> bool:
         """Run the core's next round, if it wants one now."""
         action = self.core.next_action(self.now())
         if isinstance(action, Idle):
@@ -73,15 +73,16 @@ class VerifierMachine:
             self._make_noise_ahead()
             return False
         try:
-            self._done = self._verify(action)
+            self._done = self._verify(action, meanwhile)
         except Exception:  # whatever it is, the rows of some session brought it about
             log.exception("forward failed", round_id=action.round_id, rows=action.num_rows)
             self._failed = action
         return True
 
-    def _verify(self, action: Round) -> _Done:
+    def _verify(self, action: Round, meanwhile: Meanwhile) -> _Done:
         span = DeviceSpan(self._device, self.now)
-        logits = self._runner.forward(action.groups)  # [wanted rows of all sessions, vocab]
+        # [wanted rows of all sessions, vocab]
+        logits = self._runner.forward(action.groups, meanwhile=meanwhile)
         draws = [draw for share in action.shares for draw in self._draws(share)]
         token_ids = self._target_token_ids(logits, draws, action.shares) if draws else []
         self._logprobs.note(action, logits, draws, token_ids)

@@ -9,7 +9,7 @@ hold the text in order, so what a row sees is that text and a few slots more:
     seen by   every row              │ the rows whose `visible` has the bit
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -51,14 +51,25 @@ class RowGroup:
         return self.past_len + max(visible.bit_length() for visible in self.visible)
 
 
+Meanwhile = Callable[[], None]
+"""What the host can do while a device computes; it may be called again, and does nothing then."""
+
+
+def nothing_meanwhile() -> None:
+    """Nothing waits."""
+
+
 class Runner(Protocol[Logits]):
     """A model that runs rows. It owns KV tensors and nothing else."""
 
-    def forward(self, groups: Sequence[RowGroup]) -> Logits:
+    def forward(
+        self, groups: Sequence[RowGroup], *, meanwhile: Meanwhile = nothing_meanwhile
+    ) -> Logits:
         """Run all groups in one forward; logits of the wanted rows, group by group.
 
         A text's KV comes into being with its first group, as large as what is held for it, and
-        grows with its highest slot.
+        grows with its highest slot. `meanwhile` is called once the device has much to do: on a
+        CPU, which is its own host, in the first layer, on a GPU when everything is queued.
         """
         ...
 

@@ -1,8 +1,9 @@
 """The one thread of a worker that touches its model and its state machine.
 
-Everything else posts events to it and gets outputs back. It sleeps only when the machine has
-nothing to do, and then until the next event or the time the machine named; it never polls. Its
-death is the process's: a worker without an engine must not look alive.
+Everything else posts events to it and gets outputs back: while the next forward runs, so that
+passing them on takes no time between two forwards, or at once where none is to run. It sleeps only
+when the machine has nothing to do, and then until the next event or the time the machine named; it
+never polls. Its death is the process's: a worker without an engine must not look alive.
 """
 
 import queue
@@ -14,6 +15,7 @@ from typing import Generic, Protocol, TypeVar
 
 import torch
 
+from ssd.core.rows import Meanwhile
 from ssd.threads import pin_thread, run_long
 
 Output = TypeVar("Output")
@@ -24,8 +26,11 @@ Event = Callable[[], list[Output]]
 class Machine(Protocol[Output]):
     """What the thread drives."""
 
-    def run(self) -> bool:
-        """Run the next forward; False when there is none to run now."""
+    def run(self, meanwhile: Meanwhile) -> bool:
+        """Run the next forward; False when there is none to run now.
+
+        `meanwhile` passes on what came of the last one, at the machine's own moment.
+        """
         ...
 
     def settle(self) -> list[Output]:
@@ -62,6 +67,7 @@ class EngineThread(Generic[Output]):
         self.is_busy = False  # running or handling something; asleep otherwise
         self.num_turns = 0
         self._is_stopping = False
+        self._outputs: list[Output] = []  # not passed on yet
         self._events: queue.SimpleQueue[Event[Output]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -84,7 +90,10 @@ class EngineThread(Generic[Output]):
     def _run(self) -> None:
         try:
             _settle_down(self._core, self._num_threads)
-            self._loop()
+            try:
+                self._loop()
+            finally:
+                self._pass_on()
         except BaseException as error:
             self._died(error)
             raise
@@ -93,21 +102,27 @@ class EngineThread(Generic[Output]):
         while not self._is_stopping:
             self.is_busy = True
             self.num_turns += 1
-            if self._machine.run():
+            if self._machine.run(self._pass_on):
                 self._handle(self._waiting_events())
-                self._hand_over(self._machine.settle())
+                self._take(self._machine.settle())
             else:
+                self._pass_on()
                 self._handle([self._next_event(self._machine.wake_at())])
             self._handle(self._waiting_events())
 
     def _handle(self, events: Iterable[Event[Output] | None]) -> None:
         for event in events:
             if event is not None:
-                self._hand_over(event())
+                self._take(event())
 
-    def _hand_over(self, outputs: list[Output]) -> None:
+    def _take(self, outputs: list[Output]) -> None:
         if outputs:
             self._machine.release(outputs)
+            self._outputs += outputs
+
+    def _pass_on(self) -> None:
+        if self._outputs:
+            outputs, self._outputs = self._outputs, []
             self._deliver(outputs)
 
     def _next_event(self, until: float | None) -> Event[Output] | None:

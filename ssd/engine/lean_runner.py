@@ -15,7 +15,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from ssd.core.ids import KvId
-from ssd.core.rows import RowGroup
+from ssd.core.rows import Meanwhile, RowGroup, nothing_meanwhile
 from ssd.engine.attention_rule import AttentionRule
 from ssd.engine.kv_store import KvStore
 from ssd.engine.projection import Projection
@@ -58,15 +58,18 @@ class LeanRunner:
             self._head = _projection([_linear(model.lm_head)], prepack=prepack)
 
     @torch.inference_mode()
-    def forward(self, groups: Sequence[RowGroup]) -> Tensor:
+    def forward(
+        self, groups: Sequence[RowGroup], *, meanwhile: Meanwhile = nothing_meanwhile
+    ) -> Tensor:
         """[wanted, vocab] logits, group by group, in float32 or, for float64 weights, float64."""
-        batch = RowBatch(groups, self.kv_store, self._device)
+        batch = RowBatch(groups, self.kv_store, self._device, meanwhile)
         cosines, sines = self._rope.rows(batch.positions, max_position=batch.max_position)
         rows = functional.embedding(batch.token_ids, self._embeddings)  # [rows, hidden]
         for index, layer in enumerate(self._layers):
             rows = layer.run(index, rows, batch, cosines, sines)
         wanted = rows if batch.wants_all else rows[batch.wanted]
         logits = self._head(self._norm(wanted))
+        batch.queued()
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def copy(self, source: KvId, target: KvId, num_slots: int, *, held: int = 0) -> None:

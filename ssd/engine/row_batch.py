@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ssd.core.rows import RowGroup
+from ssd.core.rows import Meanwhile, RowGroup, nothing_meanwhile
 from ssd.engine.attention import attend
 from ssd.engine.attention_rule import AttentionRule, PositionBias
 from ssd.engine.kv_store import KvStore, SessionKv, SlotIndex
@@ -36,8 +36,16 @@ _FEW_ROWS = 32
 class RowBatch:
     """All rows of one forward. Lives for that forward only."""
 
-    def __init__(self, groups: Sequence[RowGroup], kv_store: KvStore, device: torch.device) -> None:
+    def __init__(
+        self,
+        groups: Sequence[RowGroup],
+        kv_store: KvStore,
+        device: torch.device,
+        meanwhile: Meanwhile = nothing_meanwhile,
+    ) -> None:
         self.max_position = max(max(group.positions) for group in groups)
+        self._meanwhile = meanwhile
+        self._is_own_host = device.type == "cpu"
         self._sessions: list[_SessionRows] = []
         wanted: list[int] = []
         start = 0
@@ -70,6 +78,8 @@ class RowBatch:
 
         Layers must come in ascending order, each once.
         """
+        if layer == 0 and self._is_own_host:
+            self._meanwhile()  # whoever it wakes works under the layer's large products
         if len(self._sessions) == 1:
             return self._sessions[0].attend(layer, query, keys, values, rule)
         mixed = [
@@ -79,6 +89,11 @@ class RowBatch:
             for session in self._sessions
         ]
         return torch.cat(mixed, dim=1)
+
+    def queued(self) -> None:
+        """The host has said everything; a GPU is still at work."""
+        if not self._is_own_host:
+            self._meanwhile()
 
 
 @dataclass(frozen=True, slots=True)

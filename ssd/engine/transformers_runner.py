@@ -18,7 +18,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from ssd.core.errors import ModelRefused
 from ssd.core.ids import KvId
-from ssd.core.rows import RowGroup
+from ssd.core.rows import Meanwhile, RowGroup, nothing_meanwhile
 from ssd.engine.attention_adapters import adapt_attention, inputs_of_adapted
 from ssd.engine.attention_rule import AttentionRule
 from ssd.engine.kv_store import KvStore
@@ -57,14 +57,17 @@ class TransformersRunner:
         return self._model.dtype
 
     @torch.inference_mode()
-    def forward(self, groups: Sequence[RowGroup]) -> Tensor:
+    def forward(
+        self, groups: Sequence[RowGroup], *, meanwhile: Meanwhile = nothing_meanwhile
+    ) -> Tensor:
         """[wanted, vocab] logits, group by group, in float32 or, for float64 weights, float64."""
-        batch = RowBatch(groups, self.kv_store, self.device)
+        batch = RowBatch(groups, self.kv_store, self.device, meanwhile)
         self._attention.begin(batch)
         try:
             logits = self._run(batch)
         finally:
             self._attention.end()
+        batch.queued()
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     @property

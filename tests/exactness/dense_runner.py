@@ -7,7 +7,7 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from ssd.core.ids import KvId
-from ssd.core.rows import RowGroup
+from ssd.core.rows import Meanwhile, RowGroup, nothing_meanwhile
 from tests.models.scripted_model import Prefix
 from tests.models.slot_memory import SlotMemory
 
@@ -26,7 +26,10 @@ class RememberingRunner:
         self._known: dict[Prefix, int] = {}
         self._table = torch.empty(0, vocab_size, dtype=torch.float64)
 
-    def forward(self, groups: Sequence[RowGroup]) -> Tensor:
+    def forward(
+        self, groups: Sequence[RowGroup], *, meanwhile: Meanwhile = nothing_meanwhile
+    ) -> Tensor:
+        meanwhile()
         texts = [text for group in self.memory.forward(groups) for text in group]
         unknown = [text for text in dict.fromkeys(texts) if text not in self._known]
         if unknown:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ssd.core.ids import KvId
 from ssd.core.mode import Mode
-from ssd.core.rows import RowGroup
+from ssd.core.rows import Meanwhile, RowGroup, nothing_meanwhile
 from ssd.sampling import DrawSpec, target_token_ids
 from tests.exactness.chi_square import ALPHA, p_value
 from tests.exactness.dense_runner import TableLogits
@@ -153,8 +153,10 @@ class _RemembersLogits:
         self._runner = runner
         self.last = torch.empty(0)
 
-    def forward(self, groups: Sequence[RowGroup]) -> Tensor:
-        self.last = self._runner.forward(groups)
+    def forward(
+        self, groups: Sequence[RowGroup], *, meanwhile: Meanwhile = nothing_meanwhile
+    ) -> Tensor:
+        self.last = self._runner.forward(groups, meanwhile=meanwhile)
         return self.last
 
     def copy(self, source: KvId, target: KvId, num_slots: int, *, held: int = 0) -> None:
@@ -168,9 +170,9 @@ def _accept_what_equals_the_argmax(patch: pytest.MonkeyPatch) -> None:
     """A drafted child that is the target's argmax is taken, whatever the draw said."""
     run = VerifierMachine.run
 
-    def mutant(machine: VerifierMachine) -> bool:
+    def mutant(machine: VerifierMachine, meanwhile: Meanwhile = nothing_meanwhile) -> bool:
         machine._runner = remembering = _RemembersLogits(machine._runner)  # type: ignore[arg-type]
-        ran = run(machine)
+        ran = run(machine, meanwhile)
         machine._runner = remembering._runner
         if ran and machine._done is not None:
             token_ids = list(machine._done.token_ids)

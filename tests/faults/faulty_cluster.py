@@ -88,11 +88,11 @@ def check_every_event(service: Service) -> None:
     While a forward runs its rows are in use, and what holds at a boundary need not.
     """
     machine, engine = service.machine, service.engine
-    hand_over = engine._hand_over
+    take = engine._take
 
-    def checked_hand_over(outputs: list[Any]) -> None:
+    def checked_take(outputs: list[Any]) -> None:
         if getattr(machine, "_done", None) is None:
             machine.core.check()
-        hand_over(outputs)
+        take(outputs)
 
-    engine._hand_over = checked_hand_over  # type: ignore[method-assign]
+    engine._take = checked_take  # type: ignore[method-assign]

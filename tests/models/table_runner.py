@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ssd.core.ids import KvId
-from ssd.core.rows import RowGroup
+from ssd.core.rows import Meanwhile, RowGroup, nothing_meanwhile
 from ssd.engine.fingerprint import Fingerprint
 from ssd.engine.loading import LoadedModel
 from ssd.tokenizer.vocabulary import Vocabulary
@@ -34,9 +34,12 @@ class TableRunner:
         self._logits_of = logits_of
         self._vocab_size = vocab_size
 
-    def forward(self, groups: Sequence[RowGroup]) -> Tensor:
+    def forward(
+        self, groups: Sequence[RowGroup], *, meanwhile: Meanwhile = nothing_meanwhile
+    ) -> Tensor:
         """[wanted, vocab], group by group; takes `forward_s` at least."""
         self.num_forwards += 1
+        meanwhile()
         time.sleep(self.forward_s)
         texts = [text for group in self.memory.forward(groups) for text in group]
         if not texts:

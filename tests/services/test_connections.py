@@ -101,7 +101,7 @@ async def test_a_client_that_takes_nothing_is_cancelled_and_told_so(
     await cluster.coordinate(coordinator={"port": 0, "stalled_client_timeout_s": 0.5})
     await cluster.verify(table_target)
     monkeypatch.setattr(generate_call, "delta_response", large_delta)
-    # Else the window grows with the bandwidth that gRPC measures, to many deltas on a quick machine.
+    # Else gRPC lets the window grow with the bandwidth it measures, to many deltas.
     window_stays = [("grpc.http2.bdp_probe", 0)]
     async with grpc.aio.insecure_channel(cluster.address, options=window_stays) as channel:
         stub = generation_pb2_grpc.GenerationServiceStub(channel)
