@@ -38,7 +38,7 @@ class Question:
     dtype: str | None = None
     acceptance: float | None = None
     gpu_hour_price: float | None = None
-    max_nodes: int = 8
+    max_nodes: int = 12
 
 
 @dataclass(frozen=True, slots=True)

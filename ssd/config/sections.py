@@ -115,8 +115,8 @@ class VerifierSection(Section):
     """Address it listens on."""
     port: Port = 0
     """Port it listens on; 0 picks a free one."""
-    # 6 to 7 nodes a round were fastest on CPU; a forward over 8 rows costs little more than over 7.
-    max_tree_nodes: Count = 8
+    # A bound for texts that are easy to guess; elsewhere rows are too dear long before.
+    max_tree_nodes: Count = 12
     """Nodes of a session's draft tree that one round verifies, at most."""
     max_rows: Count = 256
     """Rows of one forward over all sessions, at most; a prompt longer than this goes in chunks."""
@@ -150,8 +150,8 @@ class DrafterSection(Section):
     """Address it listens on."""
     port: Port = 0
     """Port it listens on; 0 picks a free one."""
-    # A tree of four under verification and a next one of four are two thirds of this.
-    max_depth: Count = 12
+    # A chain of eight under verification and a next one of twelve.
+    max_depth: Count = 20
     """Tokens that it drafts ahead of the committed text, at most."""
     # With 4 candidates one round in five ended on a token not listed, with 8 one in twenty-five.
     candidates: Count = 6

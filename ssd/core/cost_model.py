@@ -16,6 +16,7 @@ from ssd.core.rows import RowGroup
 _FADE = 0.98  # per observation: about the last 50 rounds count
 _SHORTEST_S = 1e-6  # what a fitted line says of one row may be zero
 _WARM_UP_WEIGHT = 4.0  # a warm-up measurement counts as this many rounds and does not fade
+_FIT_EVERY = 8  # observations; a fit takes as long as planning a tree, and moves little
 _SINGULAR = 1e-9  # a pivot this small, relative to its column, says that nothing tells two apart
 
 
@@ -63,11 +64,15 @@ class CostModel:
         for size, seconds in measured:
             self._prior.add(self._features(size), seconds, weight=_WARM_UP_WEIGHT)
         self._coefficients = self._fitted()
+        self._num_unfitted = 0
 
     def observe(self, size: int | ForwardSize, seconds: float) -> None:
         self._recent.fade()
         self._recent.add(self._features(_size(size)), seconds, weight=1.0)
-        self._coefficients = self._fitted()
+        self._num_unfitted += 1
+        if self._num_unfitted == _FIT_EVERY:
+            self._coefficients = self._fitted()
+            self._num_unfitted = 0
 
     @property
     def per_row_s(self) -> float:

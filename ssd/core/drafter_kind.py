@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
 from ssd.core.errors import InvalidRequest
 
@@ -15,6 +16,8 @@ class DrafterKind(StrEnum):
     MODEL = "model"
     NGRAM = "ngram"
     SELF = "self"
+
+    __hash__ = str.__hash__  # an enum's own is a Python call, in every look-up of every round
 
     @property
     def bit(self) -> int:
@@ -90,6 +93,7 @@ def bits_of(kinds: Iterable[DrafterKind]) -> int:
     return bits
 
 
+@cache
 def kinds_in(bits: int) -> tuple[DrafterKind, ...]:
     """The kinds of a set that is written as a number."""
     return tuple(kind for kind in DrafterKind if bits & kind.bit)

@@ -29,7 +29,7 @@ class GrowthLimits:
     frontier: int = 12
     urgent_frontier: int = 2
     urgent_depth: int = 2
-    max_depth: int = 12
+    max_depth: int = 20
     min_reach: float = 1e-3
     max_nodes: int = 128
     push_reach: float = 1.0

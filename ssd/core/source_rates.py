@@ -5,6 +5,7 @@ candidate that two of them named is another case than one that the second did no
 has counts of its own: which drafters named it, out of which that spoke.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from ssd.core.drafter_kind import DrafterKind
@@ -16,12 +17,12 @@ class SourceRates:
     """Counts of the candidates of all drafters; `weights` are the estimates they correct."""
 
     def __init__(self) -> None:
-        self._alone: dict[DrafterKind, EdgeRates] = {}
-        self._together: dict[tuple[int, int], EdgeRates] = {}
+        self._alone: defaultdict[DrafterKind, EdgeRates] = defaultdict(EdgeRates)
+        self._together: defaultdict[tuple[int, int], EdgeRates] = defaultdict(EdgeRates)
 
     def of(self, kind: DrafterKind) -> EdgeRates:
         """Everything that one kind of drafter said, whatever others said of the same places."""
-        return self._alone.setdefault(kind, EdgeRates())
+        return self._alone[kind]
 
     def weights(self, expansion: Expansion) -> list[float]:
         """Probability that the target takes each candidate, given that it stands at the prefix."""
@@ -50,4 +51,4 @@ class SourceRates:
             rates.record(rank, expansion.estimates[rank], is_match=candidate == token_id)
 
     def _of_case(self, origins: int, expansion: Expansion) -> EdgeRates:
-        return self._together.setdefault((origins, expansion.source_bits), EdgeRates())
+        return self._together[origins, expansion.source_bits]

@@ -22,7 +22,7 @@ class VerifierLimits:
     vocab_size: int
     context_len: int
     kv_slots: int
-    max_nodes: int = 8
+    max_nodes: int = 12
     max_rows: int = 256
     sd_depth: int = 4
     sd_patience_s: float = 1.0

@@ -25,7 +25,7 @@ class Scenario:
     num_drafters: int = 1
     num_tokens: int = 512
     chain_depth: int = 4
-    max_nodes: int = 8
+    max_nodes: int = 12
     in_step: bool = False
     may_pause: bool = True
     growth: GrowthLimits = field(default_factory=GrowthLimits)

@@ -50,13 +50,13 @@ def test_nothing_given_is_the_default() -> None:
 
 
 def test_each_layer_goes_before_the_next() -> None:
-    text, environment, overrides = "verifier: {max_rows: 11}", {ROWS_VARIABLE: "12"}, {ROWS: 13}
+    text, environment, overrides = "verifier: {max_rows: 21}", {ROWS_VARIABLE: "22"}, {ROWS: 23}
     layers = [
         load(text),
         load(text, environment=environment),
         load(text, environment=environment, overrides=overrides),
     ]
-    assert [each.config.verifier.max_rows for each in layers] == [11, 12, 13]
+    assert [each.config.verifier.max_rows for each in layers] == [21, 22, 23]
     assert [each.origins[ROWS] for each in layers] == [
         "file ssd.yaml",
         f"environment {ROWS_VARIABLE}",
@@ -65,20 +65,20 @@ def test_each_layer_goes_before_the_next() -> None:
 
 
 def test_a_layer_leaves_the_other_keys_alone() -> None:
-    loaded = load("verifier: {max_rows: 11}", environment={"SSD_VERIFIER__THREADS": "2"})
-    assert (loaded.config.verifier.max_rows, loaded.config.verifier.threads) == (11, 2)
+    loaded = load("verifier: {max_rows: 21}", environment={"SSD_VERIFIER__THREADS": "2"})
+    assert (loaded.config.verifier.max_rows, loaded.config.verifier.threads) == (21, 2)
     assert loaded.origins["verifier.port"] == "default"
 
 
 def test_the_named_file_goes_before_the_variable_and_that_before_the_default_file() -> None:
-    for rows, name in ((11, "ssd.yaml"), (12, "variable.yaml"), (13, "flag.yaml")):
+    for rows, name in ((21, "ssd.yaml"), (22, "variable.yaml"), (23, "flag.yaml")):
         Path(name).write_text(f"verifier: {{max_rows: {rows}}}", "utf-8")
     environment = {"SSD_CONFIG": "variable.yaml"}
     by_variable = load_config(file=None, environment=environment, overrides={})
     by_flag = load_config(file=Path("flag.yaml"), environment=environment, overrides={})
-    assert load().config.verifier.max_rows == 11
-    assert by_variable.config.verifier.max_rows == 12
-    assert by_flag.config.verifier.max_rows == 13
+    assert load().config.verifier.max_rows == 21
+    assert by_variable.config.verifier.max_rows == 22
+    assert by_flag.config.verifier.max_rows == 23
 
 
 def test_the_process_environment_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,8 +238,8 @@ def test_a_bad_value_in_a_variable_names_the_variable() -> None:
             "timeouts.peer_dead_s (0.2) must be greater than timeouts.heartbeat_s (0.25)",
         ),
         (
-            "verifier: {max_rows: 8}",
-            "verifier.max_rows (8) must be greater than verifier.max_tree_nodes (8):"
+            "verifier: {max_rows: 12}",
+            "verifier.max_rows (12) must be greater than verifier.max_tree_nodes (12):"
             " the root takes a row too",
         ),
         (
