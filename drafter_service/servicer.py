@@ -167,10 +167,8 @@ class DrafterServicer(drafter_pb2_grpc.DrafterServiceServicer):
         self.engine.post(lambda: self._report_ledger(peer, ping.number))
 
     def _report_ledger(self, peer: str, number: int) -> list[Output]:
-        """On the engine's thread, like `deliver`, and in order with it."""
-        ledger = Ledger(number, self._machine.core.ledger(peer))
-        self._loop.call_soon_threadsafe(self._put, peer, [ledger])
-        return []
+        """On the engine's thread, and sent in order with what it says of its sessions."""
+        return [ToVerifier(peer, Ledger(number, self._machine.core.ledger(peer)))]
 
     def _greet(self, peer: str, target: Capabilities) -> None:
         """Learn which ids mean something else to this target, or nothing.

@@ -217,7 +217,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         self.engine.post(lambda: self._report_ledger(owner, ping.number))
 
     def _report_ledger(self, owner: str, number: int) -> list[Output]:
-        """On the engine's thread, like `deliver`, and in order with it."""
+        """On the engine's thread, and sent in order with what it says of its sessions."""
         core = self._machine.core
         entries = core.ledger(owner)
         credit = Credit.share(
@@ -226,9 +226,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
             num_others=len(core.sessions) - len(entries),
             num_owners=len(self._streams),
         )
-        ledger = Ledger(number, entries, credit)
-        self._loop.call_soon_threadsafe(self._put, owner, [disowned(ledger, owner)])
-        return []
+        return [ToCoordinator(owner, Ledger(number, entries, credit))]
 
     def _introduce(self, stream: _Stream) -> None:
         """Give the stream its coordinator's name, which an earlier stream of it may have had."""

@@ -3,15 +3,16 @@
 from dataclasses import dataclass
 
 from ssd.core.ids import KvId
+from ssd.core.ledger import Ledger
 from ssd.core.messages import Grow, Need, Open, Refused
 
 
 @dataclass(frozen=True, slots=True)
 class ToVerifier:
-    """A message for the verifier at the other end of `peer`."""
+    """A message for the verifier at the other end of `peer`; ledgers are the shell's own."""
 
     peer: str
-    message: Grow | Need | Refused
+    message: Grow | Need | Refused | Ledger
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,16 @@
 from dataclasses import dataclass
 
 from ssd.core.ids import KvId, SessionId
+from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Commit, Finished, Open, Rates, Refused
 
 
 @dataclass(frozen=True, slots=True)
 class ToCoordinator:
-    """A message for the coordinator that opened the session."""
+    """A message for the coordinator that opened the session; ledgers are the shell's own."""
 
     owner: str
-    message: Commit | Finished | Refused
+    message: Commit | Finished | Refused | Ledger
 
 
 @dataclass(frozen=True, slots=True)

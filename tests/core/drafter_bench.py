@@ -9,6 +9,7 @@ from ssd.core.drafter_outputs import CopyDraftKv, Output, ReleaseDraftKv, ToVeri
 from ssd.core.growth import GrowthLimits, chain_limits
 from ssd.core.ids import Epoch, SessionId
 from ssd.core.keys import key_of
+from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Commit, Grow, Need, Open, Refused
 from ssd.core.mode import Mode
 from tests.models.scripted_model import ScriptedModel
@@ -79,6 +80,7 @@ class Bench:
         for output in outputs:
             if isinstance(output, ToVerifier):
                 assert output.peer == PEER
+                assert not isinstance(output.message, Ledger), "a core makes none"
                 self.sent.append(output.message)
             elif isinstance(output, ReleaseDraftKv):
                 self.memory.release(output.kv_id)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from ssd.core.expansion import Expansion
 from ssd.core.ids import Epoch, SessionId
 from ssd.core.keys import key_of
+from ssd.core.ledger import Ledger
 from ssd.core.messages import (
     Commit,
     Finished,
@@ -104,6 +105,7 @@ class Bench:
             elif isinstance(output, ToDrafter):
                 self.drafted.append(output)
             elif isinstance(output, ToCoordinator):
+                assert not isinstance(output.message, Ledger), "a core makes none"
                 self.said.append(output.message)
         self.core.check()
 

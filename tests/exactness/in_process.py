@@ -20,6 +20,7 @@ from ssd.core.drafter_outputs import Output as DrafterOutput
 from ssd.core.drafter_outputs import ToVerifier
 from ssd.core.growth import GrowthLimits, chain_limits
 from ssd.core.ids import Epoch, SessionId
+from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Commit, Finished, Grow, Need, Open, Rates, Refused
 from ssd.core.mode import Mode
 from ssd.core.ngram_drafter import NgramDrafter
@@ -166,12 +167,14 @@ class Pair:
                     if output.drafter_id in (None, name):
                         self._to_drafter += [(name, output.message)] * self._copies()
             elif isinstance(output, ToCoordinator):
+                assert not isinstance(output.message, Ledger), "a core makes none"
                 self._book(output.message)
 
     def _take_drafter(self, name: str, outputs: list[DrafterOutput]) -> None:
         self._drafters[name].release(outputs)
         for output in outputs:
             if isinstance(output, ToVerifier):
+                assert not isinstance(output.message, Ledger), "a core makes none"
                 self._to_verifier += [(name, output.message)] * self._copies()
 
     def _book(self, message: Commit | Finished | Refused) -> None:

@@ -1,6 +1,7 @@
 """Coordinators that share a verifier know nothing of each other's sessions, ids and drafters."""
 
 import asyncio
+import time
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -24,6 +25,7 @@ class Coordinator:
         self.tokens: dict[str, list[int]] = {}
         self.finished: set[str] = set()
         self.ledgers: list[common_pb2.Ledger] = []
+        self.num_tokens_at: list[int] = []  # that had come for all sessions when each ledger came
         self._address = address
         self._is_silent = is_silent
         self._hello = common_pb2.Hello(protocol_version=PROTOCOL_VERSION, instance_id=instance_id)
@@ -67,6 +69,7 @@ class Coordinator:
                     self.finished.add(report.finished.session_id)
                 elif report.HasField("ledger"):
                     self.ledgers.append(report.ledger)
+                    self.num_tokens_at.append(sum(len(each) for each in self.tokens.values()))
 
 
 def numbers(coordinator: Coordinator) -> set[int]:
@@ -127,6 +130,34 @@ async def test_coordinators_divide_what_is_free_and_keep_out_of_each_others_way(
         assert session.verifier == "verifier-1"
         assert not one.finished
         await read_rest(call)
+
+
+async def test_a_ledger_comes_in_order_with_the_commits_that_it_speaks_of(
+    cluster: Cluster, script: ScriptedModel, table_target: LoadedModel
+) -> None:
+    """One that overtook a commit would look as if the commit were lost."""
+    await cluster.coordinate()
+    verifier = await cluster.verify(table_target)
+    machine = verifier.service.machine
+    settle = machine.settle
+
+    def slow_settle() -> list[Any]:
+        outputs = settle()
+        time.sleep(0.002)  # heartbeats come before these outputs have left
+        return outputs
+
+    machine.settle = slow_settle  # type: ignore[method-assign]
+    async with Coordinator(verifier.address, "one", is_silent=True) as one:
+        await one.say(Order(open=opening("a", max_len=300)))
+        while not one.finished:
+            await one.say(Order(ping=common_pb2.Ping(number=1)))
+        said = [
+            (each.committed_lens[0] - len(PROMPT), num_tokens)
+            for each, num_tokens in zip(one.ledgers, one.num_tokens_at, strict=True)
+            if each.session_ids
+        ]
+    assert len({committed for committed, _ in said}) > 20
+    assert all(committed == num_tokens for committed, num_tokens in said)
 
 
 async def test_a_coordinator_that_leaves_or_assigns_takes_no_drafter_from_another(

@@ -9,6 +9,7 @@ from ssd.core.draft_step import Step
 from ssd.core.drafter_limits import DrafterLimits
 from ssd.core.drafter_outputs import CopyDraftKv, ReleaseDraftKv, ToVerifier
 from ssd.core.drafter_outputs import Output as DrafterOutput
+from ssd.core.ledger import Ledger
 from ssd.core.messages import Close, Commit, Grow, Need, Open, Rates, Refused
 from ssd.core.recorded_drafter import RecordedDrafter
 from tests.models.scripted_model import DraftModel
@@ -99,9 +100,10 @@ class DrafterProcess(Process):
         self._wake()
 
     def _tell_verifier(self, output: ToVerifier) -> None:
-        stream = self._streams.get(output.peer)
+        stream, message = self._streams.get(output.peer), output.message
+        assert not isinstance(message, Ledger), "a core makes none"
         if stream is not None:
-            stream.back.send(lambda: stream.heard(output.message))
+            stream.back.send(lambda: stream.heard(message))
 
     def _wake(self) -> None:
         if self.is_busy:
