@@ -14,7 +14,7 @@ from ssd.core.rounds import GrowthSpan, RoundRecord, WhyPlain
 
 SECOND_NS = 10**9
 WINDOW_S = 60
-_FORWARDS_KEPT = 64  # a growth step that lasts longer than this many forwards is not worth counting
+_FORWARDS_KEPT = 4096  # a drafter that gets no CPU may take a hundred short forwards for a step
 _STEPS_KEPT = 1024
 _PROBES = (WhyPlain.PROBE, WhyPlain.MODE)
 
@@ -138,7 +138,7 @@ class RecentWork:
 
     def __init__(self) -> None:
         self._seconds: deque[tuple[int, Tally]] = deque(maxlen=WINDOW_S + 1)
-        self._forwards: deque[Forward] = deque(maxlen=_FORWARDS_KEPT)
+        self._forwards: deque[tuple[int, int]] = deque(maxlen=_FORWARDS_KEPT)  # launch, end
         self._unsettled: deque[GrowthSpan] = deque(maxlen=_STEPS_KEPT)
         self._steps: deque[int] = deque(maxlen=_STEPS_KEPT)
         self._known_steps: set[int] = set()
@@ -156,7 +156,7 @@ class RecentWork:
 
     def verified(self, forward: Forward) -> None:
         """Count a forward; no later one can lie over a step that ended before this one did."""
-        self._forwards.append(forward)
+        self._forwards.append((forward.launch_ns, forward.end_ns))
         if forward.is_probe:
             self._last_probe = forward
         tally = self._tally_at(forward.end_ns)
@@ -190,10 +190,10 @@ class RecentWork:
 
     def _under_forwards(self, span: GrowthSpan) -> int:
         shared_ns = 0
-        for each in reversed(self._forwards):
-            if each.end_ns <= span.start_ns:
+        for launch_ns, end_ns in reversed(self._forwards):
+            if end_ns <= span.start_ns:
                 break
-            shared_ns += max(min(each.end_ns, span.end_ns) - max(each.launch_ns, span.start_ns), 0)
+            shared_ns += max(min(end_ns, span.end_ns) - max(launch_ns, span.start_ns), 0)
         return shared_ns
 
 

@@ -222,7 +222,7 @@ async def test_a_request_that_a_verifier_has_no_room_for_is_resource_exhausted(
     await cluster.verify(table_target)
     code, details = await refusal_of(cluster.generate(PROMPT, max_tokens=200))
     assert code is grpc.StatusCode.INVALID_ARGUMENT  # it never fits
-    assert "do not fit a context of 119" in details
+    assert "do not fit a context of 115" in details
     together = [cluster.generate(PROMPT, temperature=0.0, max_tokens=50) for _ in range(8)]
     answers = await asyncio.gather(*together, return_exceptions=True)
     refusals = [each for each in answers if isinstance(each, grpc.aio.AioRpcError)]

@@ -55,6 +55,16 @@ def test_ratios_of_two_forwards() -> None:
     assert lately.speedup == pytest.approx(6 * 4 / 20)  # six tokens at 4 ms each, in 20 ms
 
 
+def test_a_step_that_many_forwards_passed_over_is_counted_whole() -> None:
+    """A drafter that gets no CPU for a while beside a quick target."""
+    recent = RecentWork()
+    for start in range(0, 800, 4):
+        recent.verified(forward(start, start + 3))
+    recent.grew([step(1, 0, 800)])
+    recent.verified(forward(800, 803))
+    assert recent.lately(803 * MS).overlap == pytest.approx(3 / 4)
+
+
 def test_probes_correct_the_cost_model() -> None:
     """With what lies between two forwards, of which the model says nothing."""
     recent = RecentWork()
