@@ -150,6 +150,7 @@ def _limits(config: SsdConfig, draft: LoadedModel) -> DrafterLimits:
         urgent_frontier=drafter.frontier_while_waiting,
         max_depth=drafter.max_depth,
         min_reach=drafter.min_reach,
+        min_step_reach=drafter.min_step_reach,
         num_siblings=drafter.siblings,
         order=drafter.growth,
     )

@@ -18,7 +18,9 @@ class GrowthLimits:
     """Bounds of one session's growth below its cursor.
 
     `frontier` nodes run per step over all sessions, `urgent_frontier` while some verifier waits,
-    which is assumed until the best chain is `urgent_depth` deep. `max_nodes` bounds the live KV.
+    which is assumed until the best chain is `urgent_depth` deep. While nobody waits a step runs
+    only where the reach of its nodes adds up to `min_step_reach`: less is worth less than what the
+    step costs a verification that shares memory or power with it. `max_nodes` bounds the live KV.
     What was found is sent once the reach of its nodes adds up to `push_reach`: a message is worth
     its cost when the text will probably pass one of them. Where a step takes longer than a message
     costs, less is enough, in proportion. `num_siblings` candidates of a node may
@@ -31,6 +33,7 @@ class GrowthLimits:
     urgent_depth: int = 2
     max_depth: int = 20
     min_reach: float = 1e-3
+    min_step_reach: float = 0.1
     max_nodes: int = 128
     push_reach: float = 1.0
     num_siblings: int | None = None
@@ -56,6 +59,7 @@ def chain_limits(depth: int) -> GrowthLimits:
         urgent_depth=0,
         max_depth=depth,
         min_reach=0.0,
+        min_step_reach=0.0,
         max_nodes=depth + 1,
         push_reach=math.inf,
     )

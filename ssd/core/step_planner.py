@@ -56,18 +56,18 @@ class StepPlanner:
         """Whether anything runs for the text as it stands, or is worth running."""
         if not all(node.is_dropped for node in session.running):
             return True
+        is_waited_for = _is_waited_for(session)
         offered = self._offer(session, 1)
+        if not self._is_worth_a_step([reach for reach, _ in offered], is_waited_for):
+            offered += self._offer(session, self._limits.growth.frontier - len(offered))
         for _, node in offered:
             session.tree.put_back(node)
-        return bool(offered)
+        return self._is_worth_a_step([reach for reach, _ in offered], is_waited_for)
 
     def _choose(self, sessions: Sequence[DraftSession]) -> dict[int, list[DraftNode]]:
         """The frontier nodes of the next step by session, best first over all sessions."""
         offers: list[_Offer] = []
-        num_urgent = sum(
-            each.is_urgent or (each.opening.mode is Mode.SD and not each.is_exhausted)
-            for each in sessions
-        )
+        num_urgent = sum(_is_waited_for(each) for each in sessions)
         growth = self._limits.growth
         width = max(growth.urgent_frontier if num_urgent else growth.frontier, num_urgent)
         for session in sessions:
@@ -77,11 +77,19 @@ class StepPlanner:
         chosen: dict[int, list[DraftNode]] = {}
         if num_urgent:  # while nobody waits, a row in this step is cheaper than one in the next
             width = self._worth_running(offers[:width])
+        elif not self._is_worth_a_step([-offer[0] for offer in offers[:width]], False):
+            width = 0
         for _, _, _, session, node in offers[:width]:
             chosen.setdefault(id(session), []).append(node)
         for _, _, _, session, node in offers[width:]:
             session.tree.put_back(node)
         return chosen
+
+    def _is_worth_a_step(self, reaches: Sequence[float], is_waited_for: bool) -> bool:
+        """Whether these nodes are worth a forward."""
+        if is_waited_for:
+            return bool(reaches)
+        return bool(reaches) and sum(reaches) >= self._limits.growth.min_step_reach
 
     def _worth_running(self, offers: Sequence[_Offer]) -> int:
         """How many of these offers one step should run, best first."""
@@ -145,6 +153,12 @@ class StepPlanner:
             held=tree.slots.capacity,
         )
         return StepShare(session, rows, tuple(runs))
+
+
+def _is_waited_for(session: DraftSession) -> bool:
+    """Whether its verifier may be waiting for the next step."""
+    is_chain = session.opening.mode is Mode.SD
+    return session.is_urgent or (is_chain and not session.is_exhausted)
 
 
 def _by_reach(offer: _Offer) -> tuple[float, int, int]:

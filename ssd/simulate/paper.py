@@ -160,7 +160,12 @@ def run_pair(
 ) -> Outcome:
     """One request of the pair; mode `ssd` works in step, as the paper's implementation does."""
     growth = GrowthLimits(
-        frontier=16, urgent_frontier=16, max_depth=2 * lookahead, max_nodes=256, push_reach=0.0
+        frontier=16,
+        urgent_frontier=16,
+        max_depth=2 * lookahead,
+        min_step_reach=0.0,
+        max_nodes=256,
+        push_reach=0.0,
     )
     scenario = Scenario(
         pair.costs,

@@ -24,7 +24,13 @@ LIMITS = DrafterLimits(
     kv_slots=1000,
     kv_block=1,
     growth=GrowthLimits(
-        num_candidates=2, frontier=4, max_depth=4, min_reach=1e-6, max_nodes=20, push_reach=1.0
+        num_candidates=2,
+        frontier=4,
+        max_depth=4,
+        min_reach=1e-6,
+        min_step_reach=0.0,
+        max_nodes=20,
+        push_reach=1.0,
     ),
     chain=chain_limits(SD_DEPTH),
 )

@@ -131,6 +131,7 @@ def _random_drafter_limits(rng: Random) -> DrafterLimits:
         urgent_depth=rng.choice((0, 1, 2)),
         max_depth=rng.choice((1, 3, 6)),
         min_reach=rng.choice((1e-3, 0.1)),
+        min_step_reach=rng.choice((0.0, 0.3)),
         max_nodes=rng.choice((1, 8, 32)),
         push_reach=rng.choice((0.01, 0.25, 2.0)),
     )
