@@ -51,6 +51,33 @@ def test_nothing_is_grown_that_could_not_be_accepted(room: int) -> None:
     assert bench.grown()[-1].is_exhausted
 
 
+def test_steps_that_the_text_will_hardly_reach_do_not_run() -> None:
+    """And what was found before is sent whole, because nothing more will come."""
+    least = 0.4
+    whole = Bench()
+    frugal = Bench(replace(LIMITS, growth=replace(LIMITS.growth, min_step_reach=least)))
+    text: tuple[int, ...] = TEXT
+    for bench in (whole, frugal):
+        bench.open()
+    for _ in range(4):
+        num_run = 0
+        while (step := frugal.start()) is not None:
+            [share] = step.shares
+            reaches = [share.session.tree.reach_of(node) for node in share.nodes]
+            assert share.session.is_urgent or not reaches or sum(reaches) >= least
+            num_run += len(share.nodes)
+            frugal.finish(step)
+        whole.grow_all()
+        assert num_run > 0
+        mine = [each for each in frugal.grown() if each.base_len == len(text)]
+        assert sum(len(each.expansions) for each in mine) == num_run
+        assert [each.is_exhausted for each in mine] == [*[False] * (len(mine) - 1), True]
+        for bench in (whole, frugal):
+            bench.commit(text, *chain(1, text))
+        text += chain(1, text)
+    assert frugal.core.num_steps < whole.core.num_steps
+
+
 def test_exhaustion_is_told_once_per_text() -> None:
     bench = Bench()
     bench.open()
