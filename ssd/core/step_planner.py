@@ -56,13 +56,14 @@ class StepPlanner:
         """Whether anything runs for the text as it stands, or is worth running."""
         if not all(node.is_dropped for node in session.running):
             return True
-        is_waited_for = _is_waited_for(session)
+        growth = self._limits.growth
+        least = 0.0 if _is_waited_for(session) else growth.min_step_reach
         offered = self._offer(session, 1)
-        if not self._is_worth_a_step([reach for reach, _ in offered], is_waited_for):
-            offered += self._offer(session, self._limits.growth.frontier - len(offered))
+        if offered and offered[0][0] < least:  # seldom: the best node is mostly enough
+            offered += self._offer(session, growth.frontier - 1)
         for _, node in offered:
             session.tree.put_back(node)
-        return self._is_worth_a_step([reach for reach, _ in offered], is_waited_for)
+        return bool(offered) and sum(reach for reach, _ in offered) >= least
 
     def _choose(self, sessions: Sequence[DraftSession]) -> dict[int, list[DraftNode]]:
         """The frontier nodes of the next step by session, best first over all sessions."""
@@ -77,19 +78,13 @@ class StepPlanner:
         chosen: dict[int, list[DraftNode]] = {}
         if num_urgent:  # while nobody waits, a row in this step is cheaper than one in the next
             width = self._worth_running(offers[:width])
-        elif not self._is_worth_a_step([-offer[0] for offer in offers[:width]], False):
+        elif sum(-minus_reach for minus_reach, *_ in offers[:width]) < growth.min_step_reach:
             width = 0
         for _, _, _, session, node in offers[:width]:
             chosen.setdefault(id(session), []).append(node)
         for _, _, _, session, node in offers[width:]:
             session.tree.put_back(node)
         return chosen
-
-    def _is_worth_a_step(self, reaches: Sequence[float], is_waited_for: bool) -> bool:
-        """Whether these nodes are worth a forward."""
-        if is_waited_for:
-            return bool(reaches)
-        return bool(reaches) and sum(reaches) >= self._limits.growth.min_step_reach
 
     def _worth_running(self, offers: Sequence[_Offer]) -> int:
         """How many of these offers one step should run, best first."""
