@@ -1,13 +1,17 @@
 """What a forward costs, learnt from the forwards that ran.
 
-    seconds = fixed + per_row * rows + per_pair * pairs + per_expert * experts
+    seconds = fixed + per_row * rows + per_row_above * max(rows - knee, 0)
+            + per_pair * pairs + per_expert * experts
 
-`rows` are tokens, `pairs` the row-and-slot pairs that attention goes over, which is how the length
-of texts comes in, and `experts` the experts of a mixture that so many rows are expected to touch:
-for a dense model none. The coefficients are a least-squares fit of the warm-up, which does not
-fade, and of the last rounds; none is negative, because no work costs less than nothing.
+`rows` are tokens: up to some number of them a forward is bound by reading its weights, which costs
+the same for one row, and from this `knee` on by arithmetic. `pairs` are the row-and-slot pairs that
+attention goes over, which is how the length of texts comes in, and `experts` the experts of a
+mixture that so many rows are expected to touch: for a dense model none. The coefficients are a
+least-squares fit of the warm-up, which does not fade, and of the last rounds; none is negative,
+because no work costs less than nothing. The knee is where the warm-up is fitted best.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -60,11 +64,17 @@ class CostModel:
         measured = [(_size(size), seconds) for size, seconds in warm_up]
         if len({size.rows for size, _ in measured}) < 2:
             raise ValueError(f"a cost model needs two sizes of forward, got {warm_up}")
-        self._prior, self._recent = _Moments(), _Moments()
-        for size, seconds in measured:
-            self._prior.add(self._features(size), seconds, weight=_WARM_UP_WEIGHT)
-        self._coefficients = self._fitted()
+        self.knee = math.inf
+        """Rows beyond which each costs more than those before; infinite where none does."""
         self._num_unfitted = 0
+        self._fit_to(measured)
+        best = self.knee, self._error(measured)
+        for knee in sorted({size.rows for size, _ in measured})[1:-1]:
+            self.knee = float(knee)
+            self._fit_to(measured)
+            best = min(best, (self.knee, self._error(measured)), key=lambda each: each[1])
+        self.knee = best[0]
+        self._fit_to(measured)
 
     def observe(self, size: int | ForwardSize, seconds: float) -> None:
         self._recent.fade()
@@ -79,6 +89,11 @@ class CostModel:
         """Seconds that one more row adds to a forward of one, over a short text."""
         return self.row_s(ForwardSize(1), length=0)
 
+    @property
+    def above_knee_s(self) -> float:
+        """Seconds by which a row above the knee is dearer than one below."""
+        return self._coefficients[2]
+
     def row_s(self, size: int | ForwardSize, *, length: int) -> float:
         """Seconds that one more row over `length` slots adds to a forward; never negative."""
         size = _size(size)
@@ -89,12 +104,22 @@ class CostModel:
         """Expected seconds of a forward."""
         return max(self._seconds(_size(size)), _SHORTEST_S)
 
+    def _fit_to(self, measured: Sequence[tuple[ForwardSize, float]]) -> None:
+        self._prior, self._recent = _Moments(), _Moments()
+        for size, seconds in measured:
+            self._prior.add(self._features(size), seconds, weight=_WARM_UP_WEIGHT)
+        self._coefficients = self._fitted()
+
+    def _error(self, measured: Sequence[tuple[ForwardSize, float]]) -> float:
+        return sum((self._seconds(size) - seconds) ** 2 for size, seconds in measured)
+
     def _seconds(self, size: ForwardSize) -> float:
         return _dot(self._coefficients, self._features(size))
 
     def _features(self, size: ForwardSize) -> tuple[float, ...]:
         touched = 0.0 if self._experts is None else self._experts.touched(size.rows)
-        return 1.0, float(size.rows), size.pairs / 1000.0, touched
+        above = max(size.rows - self.knee, 0.0)
+        return 1.0, float(size.rows), above, size.pairs / 1000.0, touched
 
     def _fitted(self) -> tuple[float, ...]:
         """Least squares; a negative coefficient is taken for zero and the others fitted again."""
@@ -114,7 +139,7 @@ class _Moments:
 
     __slots__ = ("products", "with_seconds")
 
-    def __init__(self, num_features: int = 4) -> None:
+    def __init__(self, num_features: int = 5) -> None:
         self.products = [[0.0] * num_features for _ in range(num_features)]
         self.with_seconds = [0.0] * num_features
 

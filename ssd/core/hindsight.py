@@ -162,7 +162,9 @@ class _View:
             max_nodes=self._max_nodes,
             max_depth=max(len(self._text) - self._length - 1, 0),
         )
-        (planned,) = read_off([soil], max_nodes=self._max_nodes, is_worth=lambda reach: reach > 0)
+        (planned,) = read_off(
+            [soil], max_nodes=self._max_nodes, is_worth=lambda reach, _: reach > 0
+        )
         return Trial(self._accepted(planned) + 1, self._seconds(planned.tree.num_nodes))
 
     def _weigh(self, expansion: Expansion, kinds: set[DrafterKind]) -> list[float]:

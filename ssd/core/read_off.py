@@ -122,27 +122,30 @@ class _Sapling:
 
 
 def read_off(
-    soils: Sequence[Soil], *, max_nodes: int, is_worth: Callable[[float], bool]
+    soils: Sequence[Soil], *, max_nodes: int, is_worth: Callable[[float, int], bool]
 ) -> list[PlannedTree]:
     """One tree per session, at most `max_nodes` nodes in all, from all maps in order of reach.
 
     A node's reach is the product of the edge weights on its path: the probability that the walk
-    passes it. `is_worth(reach)` is asked best first and ends the harvest at its first no.
+    passes it. `is_worth(reach, num_nodes)` is asked best first, after so many nodes were taken, and
+    ends the harvest at its first no.
     """
     saplings = [_Sapling(soil) for soil in soils]
     heap: list[_Offer] = []
     for index in range(len(saplings)):
         _offer(heap, saplings[index], index, ROOT, 1.0)
-    while heap and max_nodes > 0 and is_worth(-heap[0][0]):
+    num_nodes = 0
+    while heap and num_nodes < max_nodes and is_worth(-heap[0][0], num_nodes):
         minus_reach, index, parent, _, token_id = heapq.heappop(heap)
         sapling = saplings[index]
         if not sapling.is_full:
             node = sapling.add(parent, token_id, -minus_reach)
-            max_nodes -= 1
+            num_nodes += 1
             _offer(heap, sapling, index, node, -minus_reach)
-    has_room = max_nodes > 0
+    has_room = num_nodes < max_nodes
     return [
-        sapling.planned(is_open=lambda reach: has_room and is_worth(reach)) for sapling in saplings
+        sapling.planned(is_open=lambda reach: has_room and is_worth(reach, num_nodes))
+        for sapling in saplings
     ]
 
 

@@ -5,7 +5,7 @@ rounds earned lately (`Price`); a round waits for one more growth step by the sa
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ssd.core.cost_model import CostModel, ForwardSize
 from ssd.core.launch import DrafterPace, Patience, share_to_beat
@@ -90,17 +90,17 @@ class RoundPlanner:
         budget = self._limits.max_rows // 2 if is_prefilling else self._limits.max_rows
         self._is_probe = self._probes.is_due and bool(trees) and not chains
         price = math.inf if self._is_probe else self._price.tokens_per_s
-        floor = price * self._row_s(decoding)
         room = max(budget - len(decoding), 0)
         chain_soils = [
             each.soil(self.rates_of(each), max_nodes=self._limits.sd_depth) for each in chains
         ]
-        planned = read_off(chain_soils, max_nodes=room, is_worth=lambda reach: True)
+        planned = read_off(chain_soils, max_nodes=room, is_worth=lambda *_: True)
         room -= sum(each.tree.num_nodes - 1 for each in planned)
         tree_soils = [
             each.soil(self.rates_of(each), max_nodes=self._max_nodes(each)) for each in trees
         ]
-        planned += read_off(tree_soils, max_nodes=room, is_worth=lambda reach: reach >= floor)
+        is_worth = self._worth_a_row(decoding, price, num_taken=budget - len(decoding) - room)
+        planned += read_off(tree_soils, max_nodes=room, is_worth=is_worth)
         return list(zip((*chains, *trees), planned, strict=True))
 
     def wait_until(self, planned: Plan, now: float) -> float | None:
@@ -143,7 +143,7 @@ class RoundPlanner:
         if num_missing > max_rows or session.wants_prompt_logprobs:
             return Share(session, session.prefill_rows(max_rows), None)
         soil = session.soil(self.rates_of(session), max_nodes=0)
-        [bare] = read_off([soil], max_nodes=0, is_worth=lambda reach: False)
+        [bare] = read_off([soil], max_nodes=0, is_worth=lambda *_: False)
         if session.shadow is not None:
             session.shadow.begin(bare)
         return Share(session, session.tree_rows(bare.tree), bare)
@@ -153,16 +153,27 @@ class RoundPlanner:
 
     def _begin_shadows(self, decoding: Sequence[VerifierSession]) -> None:
         """Read off the trees that this round would verify, were its sessions not in the shadow."""
-        floor = self._price.tokens_per_s * self._row_s(decoding)
+        is_worth = self._worth_a_row(decoding, self._price.tokens_per_s)
         for session in decoding:
             if session.shadow is not None and session.shadow.wants_tree:
                 soil = session.shadow_soil(self.rates_of(session), max_nodes=self._limits.max_nodes)
                 room = max(self._limits.max_rows - len(decoding), 0)
-                trees = read_off([soil], max_nodes=room, is_worth=lambda reach: reach >= floor)
+                trees = read_off([soil], max_nodes=room, is_worth=is_worth)
                 session.shadow.begin(trees[0])
 
     def _is_chain(self, session: VerifierSession) -> bool:
         return session.opening.mode is Mode.SD and not self._limits.sd_is_tree
+
+    def _worth_a_row(
+        self, sessions: Sequence[VerifierSession], price: float, *, num_taken: int = 0
+    ) -> Callable[[float, int], bool]:
+        """Whether a reach is worth one more row beside so many nodes, above these sessions' roots
+        and `num_taken` rows."""
+        cheap = dear = price * self._row_s(sessions)
+        if len(sessions) < self.cost.knee:
+            dear += price * self.cost.above_knee_s
+        num_cheap = self.cost.knee - len(sessions) - num_taken
+        return lambda reach, num_nodes: reach >= (cheap if num_nodes < num_cheap else dear)
 
     def _row_s(self, sessions: Sequence[VerifierSession]) -> float:
         """Seconds of one more row above the roots, over a text of middling length."""

@@ -18,7 +18,7 @@ from ssd.core.ids import KvId
 from ssd.core.rows import Meanwhile, RowGroup, nothing_meanwhile
 from ssd.engine.attention_rule import AttentionRule
 from ssd.engine.kv_store import KvStore
-from ssd.engine.projection import Projection
+from ssd.engine.projection import Projection, projection
 from ssd.engine.rope_table import RopeTable, rotate
 from ssd.engine.row_batch import RowBatch
 
@@ -30,8 +30,9 @@ _CLASSES = frozenset(
 # contiguous rows are faster by a tenth and more (docs/performance-log.md).
 _JOINED_WEIGHTS = 2**17
 
-# A packed product takes 10 us however small it is; a plain one of so few weights, in fp32, less.
-_WORTH_PACKING = 2**16
+# A product with weights laid out anew takes 4 to 10 us however small it is; a plain one of so few
+# weights, in fp32, less.
+_WORTH_PACKING = 2**12
 
 
 def fits_lean_runner(model: PreTrainedModel) -> bool:
@@ -200,7 +201,7 @@ def _take_mlp(mlp: Any, *, prepack: bool) -> _GatedMlp:
 def _projection(layers: Sequence[nn.Linear], *, prepack: bool) -> Projection:
     num_weights = sum(layer.weight.numel() for layer in layers)
     is_worth_it = num_weights > _WORTH_PACKING or layers[0].weight.dtype is not torch.float32
-    return Projection(layers, prepack=prepack and is_worth_it)
+    return projection(layers, prepack=prepack and is_worth_it)
 
 
 def _query_key_norm(attention: Any, num_heads: int, num_kv_heads: int) -> _Norm | None:

@@ -1,12 +1,13 @@
 """Linear layers laid out for few rows.
 
 On CPU, torch's product of a few rows with a plain weight matrix uses half the memory bandwidth or
-less. oneDNN is two to three times faster with weights in its own layout, the one that torch's
-compiler packs them into. Those operators are not public API, so they are tried once and else done
+less. In float32 ours is as fast as memory (`row_kernel`). For bfloat16, and where there is no such
+kernel, oneDNN is two to three times faster with weights in its own layout, the one that torch's
+compiler packs them into; those operators are not public API, so they are tried once and else done
 without.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -14,26 +15,55 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ssd.engine.row_kernel import RowKernel, row_kernel
+
+Projection = Callable[[Tensor], Tensor]
+"""`x @ weight.T + bias` of rows [rows, in]: [rows, out]."""
+
 _PACKABLE = frozenset({torch.float32, torch.bfloat16})
 # A hint: the layout serves any number of rows. The one chosen for 64 is the fastest for 1 and for 8
 # as well, a tenth faster than those chosen for so few (docs/performance-log.md).
 _ROWS_TO_PACK_FOR = 64
 
 
-class Projection:
-    """`x @ weight.T + bias`, for one linear layer or several that share their input."""
+def projection(layers: Sequence[nn.Linear], *, prepack: bool) -> Projection:
+    """One linear layer, or several that share their input, as one product."""
+    weight = torch.cat([layer.weight.detach() for layer in layers])
+    bias = _joint_bias(layers)
+    if not prepack:
+        return lambda rows: functional.linear(rows, weight, bias)
+    kernel = row_kernel()
+    if weight.dtype is torch.float32 and kernel is not None:
+        return _Streamed(weight, bias, kernel)
+    return _Packed(weight, bias)
 
-    def __init__(self, layers: Sequence[nn.Linear], *, prepack: bool) -> None:
-        weight = torch.cat([layer.weight.detach() for layer in layers])
-        self._bias = _joint_bias(layers)
-        self._is_packed = prepack
-        # Looked up once: the name is one of several overloads.
-        self._multiply: Any = torch.ops.mkldnn._linear_pointwise.default if prepack else None
-        self._weight = _pack(weight) if prepack else weight
+
+class _Streamed:
+    """By our own kernel, with weights in panels."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, kernel: RowKernel) -> None:
+        self._num_out, self._num_in = weight.shape
+        self._bias = bias
+        self._kernel = kernel
+        self._panels = kernel.lay_out(weight)
 
     def __call__(self, rows: Tensor) -> Tensor:
-        if not self._is_packed:
-            return functional.linear(rows, self._weight, self._bias)
+        sums = self._kernel.product(rows, self._panels)
+        if sums.shape[1] != self._num_out:
+            sums = sums[:, : self._num_out].contiguous()
+        return sums if self._bias is None else sums.add_(self._bias)
+
+
+class _Packed:
+    """By oneDNN, with weights in its layout."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self._bias = bias
+        # Looked up once: the name is one of several overloads.
+        self._multiply: Any = torch.ops.mkldnn._linear_pointwise.default
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS_TO_PACK_FOR)
+
+    def __call__(self, rows: Tensor) -> Tensor:
         product: Tensor = self._multiply(rows, self._weight, self._bias, "none", [], "")
         return product
 
@@ -47,7 +77,7 @@ def can_prepack(dtype: torch.dtype, device: torch.device) -> bool:
     rows = torch.linspace(-1, 1, 64, dtype=dtype).reshape(2, 32)
     try:
         with torch.inference_mode():
-            packed = Projection([layer], prepack=True)(rows)
+            packed = projection([layer], prepack=True)(rows)
             return torch.equal(packed, layer(rows))
     except (AttributeError, RuntimeError, TypeError):  # no such operator, or not for this CPU
         return False
@@ -70,11 +100,6 @@ def product(rows: Tensor, others: Tensor) -> Tensor:
 @cache
 def _multiplies_by_onednn(dtype: torch.dtype, device: torch.device) -> bool:
     return can_prepack(dtype, device)
-
-
-def _pack(weight: Tensor) -> Tensor:
-    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS_TO_PACK_FOR)
-    return packed
 
 
 def _joint_bias(layers: Sequence[nn.Linear]) -> Tensor | None:

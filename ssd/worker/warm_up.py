@@ -10,7 +10,7 @@ from ssd.core.rows import RowGroup
 from ssd.engine.loading import LoadedModel
 
 _KV_ID = KvId("warm-up")
-_SIZES = (1, 2, 4, 8, 16, 32)
+_SIZES = (1, 2, 4, 8, 12, 16, 24, 32)
 _LONG_TEXT_SIZES = (1, 8)
 _LONG_TEXT_LEN = 1024
 _PREFILL_S = 0.5  # what a long text may take to run; a shorter one will do

@@ -70,6 +70,26 @@ def test_no_work_costs_less_than_nothing() -> None:
     assert cost.forward_s(1000) > 0.0
 
 
+def test_rows_are_cheap_up_to_the_knee_and_dear_above() -> None:
+    seconds = lambda rows: 0.012 + 0.0001 * rows + 0.0009 * max(rows - 12, 0)  # noqa: E731
+    cost = CostModel([(rows, seconds(rows)) for rows in (1, 2, 4, 8, 12, 16, 24, 32)])
+    assert cost.knee == 12
+    assert cost.row_s(6, length=0) == pytest.approx(0.0001)
+    assert cost.row_s(20, length=0) == pytest.approx(0.001)
+    assert cost.above_knee_s == pytest.approx(0.0009)
+    for _ in range(200):  # a device that others slow down keeps its knee
+        for rows in (4, 9):
+            cost.observe(rows, seconds(rows) + 0.006)
+    assert cost.forward_s(9) > seconds(9) + 0.003
+    assert cost.row_s(20, length=0) > 5 * cost.row_s(6, length=0)
+
+
+def test_a_straight_line_has_no_knee() -> None:
+    cost = CostModel([(rows, 0.002 + 0.001 * rows) for rows in (1, 2, 4, 8, 16)])
+    assert cost.above_knee_s == pytest.approx(0.0, abs=1e-9)
+    assert cost.row_s(3, length=0) == pytest.approx(cost.row_s(30, length=0))
+
+
 def test_growth_runs_what_is_worth_its_row() -> None:
     dear, cheap = CostModel([(1, 0.01), (9, 0.09)]), CostModel([(1, 0.01), (9, 0.01)])
     nodes = [(0.9, 100), (0.5, 100), (0.001, 100)]

@@ -95,7 +95,7 @@ def test_one_tree_has_the_nodes_of_both() -> None:
     known.merge(below)
     known.merge(said(MODEL, (5, 0.6), (4, 0.3)))
     soil = Soil(3, KEY, known, SourceRates().weights, max_nodes=8, max_depth=8)
-    (planned,) = read_off([soil], max_nodes=8, is_worth=lambda reach: reach > 0.05)
+    (planned,) = read_off([soil], max_nodes=8, is_worth=lambda reach, _: reach > 0.05)
     assert set(planned.tree.paths()) == {(), (4,), (4, 8), (5,)}
     nodes = planned.tree.paths()
     counts = planned.nodes_of([nodes.index((4,)), nodes.index((4, 8))])
@@ -109,7 +109,7 @@ def test_waiting_for_a_model_promises_what_others_did_not_list(
     known = ExpansionMap()
     known.merge(said(NGRAM, (4, estimate)))
     soil = Soil(3, KEY, known, SourceRates().weights, max_nodes=8, max_depth=8, awaited=MODEL.bit)
-    (planned,) = read_off([soil], max_nodes=8, is_worth=lambda reach: True)
+    (planned,) = read_off([soil], max_nodes=8, is_worth=lambda *_: True)
     assert planned.open_reach == pytest.approx(promise)
 
 

@@ -118,7 +118,7 @@ def test_keys_are_never_proposed() -> None:
     known = ExpansionMap(keep_first=True)
     known.merge(SAMPLED)
     soil = Soil(TEXT[-1], key_of(TEXT), known, SourceRates().weights, max_nodes=8, max_depth=8)
-    (planned,) = read_off([soil], max_nodes=8, is_worth=lambda reach: True)
+    (planned,) = read_off([soil], max_nodes=8, is_worth=lambda *_: True)
     assert planned.tree.token_ids == (TEXT[-1], 8)
 
 
@@ -126,7 +126,7 @@ def test_equal_siblings_are_taken_in_draw_order_and_not_by_id() -> None:
     known = ExpansionMap(keep_first=True)
     known.merge(replace(SAMPLED, num_proposals=2, estimates=(0.3, 0.3, 0.1)))
     soil = Soil(TEXT[-1], key_of(TEXT), known, SourceRates().weights, max_nodes=1, max_depth=8)
-    (planned,) = read_off([soil], max_nodes=8, is_worth=lambda reach: True)
+    (planned,) = read_off([soil], max_nodes=8, is_worth=lambda *_: True)
     assert planned.tree.token_ids == (TEXT[-1], 8)
 
 

@@ -27,12 +27,12 @@ def _soil(
     return Soil(TEXT[-1], key_of(TEXT), expansions, SourceRates().weights, max_nodes, max_depth)
 
 
-def _always(reach: float) -> bool:
+def _always(reach: float, num_nodes: int) -> bool:
     return True
 
 
 def _one(
-    soil: Soil, *, max_nodes: int = 100, is_worth: Callable[[float], bool] = _always
+    soil: Soil, *, max_nodes: int = 100, is_worth: Callable[[float, int], bool] = _always
 ) -> PlannedTree:
     [planned] = read_off([soil], max_nodes=max_nodes, is_worth=is_worth)
     return planned
@@ -73,9 +73,10 @@ def test_no_node_is_deeper_than_the_text_has_room() -> None:
 
 
 def test_a_node_below_its_price_ends_the_harvest() -> None:
-    asked = []
+    asked: list[float] = []
 
-    def is_worth(reach: float) -> bool:
+    def is_worth(reach: float, num_nodes: int) -> bool:
+        assert num_nodes == min(len(asked), 3)
         asked.append(round(reach, 3))
         return reach >= 0.28
 
@@ -130,7 +131,7 @@ def test_nothing_is_open_when_the_batch_has_no_room() -> None:
 
 
 def test_nothing_is_open_when_no_node_would_be_worth_its_row() -> None:
-    assert _one(_soil({}), is_worth=lambda reach: False).open_reach == 0.0
+    assert _one(_soil({}), is_worth=lambda *_: False).open_reach == 0.0
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -142,7 +142,7 @@ def test_what_comes_after_the_verification_would_have_ended_is_no_hit() -> None:
     expansions.merge(Expansion(key_of((a,)), 1, (b,), (0.9,)))
     shadow = Shadow()
     soil = Soil(a, key_of((a,)), expansions, SourceRates().weights, max_nodes=4, max_depth=4)
-    shadow.begin(read_off([soil], max_nodes=4, is_worth=lambda reach: True)[0])
+    shadow.begin(read_off([soil], max_nodes=4, is_worth=lambda *_: True)[0])
 
     def drawn(token_id: int, text: tuple[int, ...]) -> ShadowRound | None:
         return shadow.drawn(
@@ -165,7 +165,7 @@ def test_after_a_hit_the_next_tree_is_what_the_hit_found() -> None:
     expansions.merge(Expansion(extend_key(cursor, c), 2, (b,), (0.9,)))
     shadow = Shadow()
     soil = Soil(a, cursor, expansions, SourceRates().weights, max_nodes=0, max_depth=4)
-    shadow.begin(read_off([soil], max_nodes=0, is_worth=lambda reach: True)[0])
+    shadow.begin(read_off([soil], max_nodes=0, is_worth=lambda *_: True)[0])
     ended = shadow.drawn(c, cursor=cursor, expansions=expansions, is_drafted=True, is_last=False)
     assert ended is not None
     assert ended.lookup is Lookup.HIT

@@ -154,5 +154,5 @@ def test_no_packing_without_the_operator(monkeypatch: pytest.MonkeyPatch) -> Non
     def refuse(*_: object) -> None:
         raise AttributeError("no such operator")
 
-    monkeypatch.setattr("ssd.engine.projection._pack", refuse)
-    assert not can_prepack(torch.float32, CPU)
+    monkeypatch.setattr("ssd.engine.projection._Packed", refuse)
+    assert not can_prepack(torch.bfloat16, CPU)

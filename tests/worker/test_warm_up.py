@@ -21,7 +21,7 @@ def mixture(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
 
 def test_rows_and_length_are_measured(mixture: LoadedModel) -> None:
     sizes = [size for size, _ in measure_forwards(mixture)]
-    assert [size.rows for size in sizes] == [1, 2, 4, 8, 16, 32, 1, 8]
+    assert [size.rows for size in sizes] == [1, 2, 4, 8, 12, 16, 24, 32, 1, 8]
     assert sizes[-1] == ForwardSize(8, 8 * mixture.context_len)
     assert mixture.runner.kv_store.num_sessions == 0  # type: ignore[attr-defined]
 
@@ -38,7 +38,7 @@ def test_a_dense_model_has_no_experts(tmp_path: Path) -> None:
 
 def test_a_short_context_is_measured_without_a_long_text(tmp_path: Path) -> None:
     model = load_model(str(save_tiny_model(tmp_path, max_position_embeddings=20)))
-    assert [size.rows for size, _ in measure_forwards(model)] == [1, 2, 4, 8, 16]
+    assert [size.rows for size, _ in measure_forwards(model)] == [1, 2, 4, 8, 12, 16]
 
 
 def test_it_runs_where_the_engine_will() -> None:

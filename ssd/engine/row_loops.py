@@ -1,0 +1,274 @@
+"""The inner loops of a product of few rows, compiled for this CPU when first asked for.
+
+    weights  [panels, in, columns]       a panel is two vectors of outputs, read from end to end
+    rows     [rows, in]                  up to `max_rows` of them keep their sums in registers
+    sums     [rows, panels * columns]    all float32
+
+What a few rows cost is reading the weights, and a library's product reads and multiplies by turns.
+This one sends for the next tile while it multiplies one, and a dozen rows take the time of one
+(docs/decisions/0014-a-product-of-our-own.md). A row's products are added up in the same order
+whatever the other rows are, so its result does not depend on company.
+"""
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch  # noqa: F401 (its OpenMP is the one we want)
+from llvmlite import binding, ir
+
+_CACHE_LINE = 16  # floats
+# Inputs of a tile: of one panel, what stays in the first cache from some rows to the next ones. And
+# sums over many inputs are sums of sums, which round less.
+_DEPTH = 128
+
+_INDEX = ir.IntType(64)
+_FLAG = ir.IntType(32)
+_FLOAT = ir.FloatType()
+_FLOATS = _FLOAT.as_pointer()
+_VOID = ir.VoidType()
+
+_OPENMP = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+
+
+def compile_loops(*, lanes: int, max_rows: int) -> Any:
+    """`loops(rows, weights, sums, num_rows, rows_at_a_time, num_in, num_out)`, for vectors of
+    `lanes` floats; the first three are addresses. It lets go of Python's lock, and starts as many
+    threads as torch would. None where torch's threads are not those of GNU's OpenMP.
+    """
+    symbols = _openmp_symbols()
+    if symbols is None:
+        return None
+    for name, address in symbols.items():
+        binding.add_symbol(name, address)
+    engine = _compile(str(_Writer(lanes, max_rows).module()))
+    signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 4)
+    loops = signature(engine.get_function_address("product"))
+    loops.code = engine  # type: ignore[attr-defined]  # lives as long as they do
+    return loops
+
+
+def _openmp_symbols() -> dict[str, int] | None:
+    """Where torch's own threads are started from: two sets of them would be in each other's way."""
+    process = ctypes.CDLL(None)
+    try:
+        entries = {name: getattr(process, name) for name in _OPENMP}
+    except AttributeError:
+        return None
+    return {name: ctypes.cast(entry, ctypes.c_void_p).value or 0 for name, entry in entries.items()}
+
+
+def _compile(text: str) -> Any:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    module = binding.parse_assembly(text)
+    module.verify()
+    machine = binding.Target.from_default_triple().create_target_machine(
+        cpu=binding.get_host_cpu_name(),
+        features=binding.get_host_cpu_features().flatten(),
+        opt=3,
+    )
+    # The loops below are unrolled as far as there are registers.
+    options = binding.create_pipeline_tuning_options(speed_level=2)
+    options.loop_unrolling = False
+    binding.create_pass_builder(machine, options).getModulePassManager().run(
+        module, binding.create_pass_builder(machine, options)
+    )
+    engine = binding.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    return engine
+
+
+class _Writer:
+    """Writes the loops for one length of vectors."""
+
+    def __init__(self, lanes: int, max_rows: int) -> None:
+        self._lanes = lanes
+        self._vector = ir.VectorType(_FLOAT, lanes)
+        self._max_rows = max_rows
+        self._module = ir.Module()
+        self._fma = ir.Function(
+            self._module,
+            ir.FunctionType(self._vector, [self._vector] * 3),
+            f"llvm.fma.v{lanes}f32",
+        )
+        self._prefetch = ir.Function(
+            self._module, ir.FunctionType(_VOID, [_FLOATS, _FLAG, _FLAG, _FLAG]), "llvm.prefetch.p0"
+        )
+
+    def module(self) -> ir.Module:
+        part = self._part([self._tile(num_rows) for num_rows in range(1, self._max_rows + 1)])
+        self._product(part)
+        return self._module
+
+    def _tile(self, num_rows: int) -> ir.Function:
+        """Some rows times one tile; the panel's first one stores its sums, others add to them."""
+        parameters = [_FLOATS] * 4 + [_INDEX] * 4 + [ir.IntType(1)]
+        kind = ir.FunctionType(_VOID, parameters)
+        function = ir.Function(self._module, kind, f"tile_{num_rows}")
+        function.linkage = "internal"
+        rows, weights, sums, next_tile, step, depth, row_stride, sum_stride, is_first = (
+            function.args
+        )
+        entry, loop, end = (function.append_basic_block(name) for name in ("entry", "loop", "end"))
+
+        build = ir.IRBuilder(entry)
+        starts = [build.gep(rows, [build.mul(row_stride, _index(row))]) for row in range(num_rows)]
+        build.branch(loop)
+
+        build = ir.IRBuilder(loop)
+        k = build.phi(_INDEX)
+        k.add_incoming(_index(0), entry)
+        running = [[build.phi(self._vector) for _ in range(2)] for _ in starts]
+        self._send_for(build, build.gep(next_tile, [build.mul(k, step)]))
+        pair = self._load_weights(build, weights, k)
+        summed = []
+        for start, before in zip(starts, running, strict=True):
+            value = self._spread(build, build.load(build.gep(start, [k])))
+            summed.append(
+                [build.call(self._fma, [value, *each]) for each in zip(pair, before, strict=True)]
+            )
+        for before, after in zip(running, summed, strict=True):
+            for half in range(2):
+                before[half].add_incoming(ir.Constant(self._vector, [0.0] * self._lanes), entry)
+                before[half].add_incoming(after[half], loop)
+        following = build.add(k, _index(1))
+        k.add_incoming(following, loop)
+        build.cbranch(build.icmp_signed("<", following, depth), loop, end)
+
+        build = ir.IRBuilder(end)
+        for row, after in enumerate(summed):
+            for half in range(2):
+                offset = build.add(build.mul(sum_stride, _index(row)), _index(half * self._lanes))
+                place = build.bitcast(build.gep(sums, [offset]), self._vector.as_pointer())
+                before = build.load(place, align=4)
+                total = build.select(is_first, after[half], build.fadd(before, after[half]))
+                build.store(total, place, align=4)
+        build.ret_void()
+        return function
+
+    def _send_for(self, build: ir.IRBuilder, start: Any) -> None:
+        for line in range(0, 2 * self._lanes, _CACHE_LINE):
+            flags = (ir.Constant(_FLAG, flag) for flag in (0, 3, 1))  # to read, all caches, data
+            build.call(self._prefetch, [build.gep(start, [_index(line)]), *flags])
+
+    def _load_weights(self, build: ir.IRBuilder, weights: Any, k: Any) -> list[Any]:
+        """Two vectors, of one input."""
+        start = build.mul(k, _index(2 * self._lanes))
+        places = [
+            build.gep(weights, [build.add(start, _index(half * self._lanes))]) for half in range(2)
+        ]
+        return [
+            build.load(build.bitcast(place, self._vector.as_pointer()), align=4 * self._lanes)
+            for place in places
+        ]
+
+    def _spread(self, build: ir.IRBuilder, value: Any) -> Any:
+        nothing = ir.Constant(self._vector, ir.Undefined)
+        first = build.insert_element(nothing, value, ir.Constant(_FLAG, 0))
+        everywhere = ir.Constant(ir.VectorType(_FLAG, self._lanes), [0] * self._lanes)
+        return build.shuffle_vector(first, nothing, everywhere)
+
+    def _part(self, tiles: list[ir.Function]) -> ir.Function:
+        """One thread's panels, of a task [rows, weights, sums, num_rows, at_a_time, in, out]."""
+        function = ir.Function(self._module, ir.FunctionType(_VOID, [_INDEX.as_pointer()]), "part")
+        function.linkage = "internal"
+        build = ir.IRBuilder(function.append_basic_block("entry"))
+        words = [build.load(build.gep(function.args[0], [_index(word)])) for word in range(7)]
+        rows, weights, sums = (build.inttoptr(word, _FLOATS) for word in words[:3])
+        num_rows, at_a_time, num_in, num_out = words[3:]
+
+        columns = 2 * self._lanes
+        num_panels = build.sdiv(num_out, _index(columns))
+        thread, num_threads = (
+            build.sext(build.call(self._outside(name, _FLAG, []), []), _INDEX)
+            for name in _OPENMP[1:]
+        )
+        first, end = (
+            build.sdiv(build.mul(num_panels, which), num_threads)
+            for which in (thread, build.add(thread, _index(1)))
+        )
+        # Each turn of some rows sends for its share of the next tile.
+        step = build.sdiv(build.mul(_index(columns), at_a_time), num_rows)
+        with (
+            _loop(build, first, end, _index(1)) as panel,
+            _loop(build, _index(0), num_in, _index(_DEPTH)) as k,
+        ):
+            depth = _smaller(build, build.sub(num_in, k), _index(_DEPTH))
+            column = build.mul(panel, _index(columns))
+            offset = build.add(build.mul(column, num_in), build.mul(k, _index(columns)))
+            these = build.gep(weights, [offset])
+            following = build.gep(these, [_index(columns * _DEPTH)])
+            with _loop(build, _index(0), num_rows, at_a_time) as row:
+                count = _smaller(build, build.sub(num_rows, row), at_a_time)
+                turn = build.sdiv(row, at_a_time)
+                arguments = [
+                    build.gep(rows, [build.add(build.mul(row, num_in), k)]),
+                    these,
+                    build.gep(sums, [build.add(build.mul(row, num_out), column)]),
+                    build.gep(following, [build.mul(turn, build.mul(step, depth))]),
+                    step,
+                    depth,
+                    num_in,
+                    num_out,
+                    build.icmp_signed("==", k, _index(0)),
+                ]
+                _call_one_of(build, tiles, count, arguments)
+        build.ret_void()
+        return function
+
+    def _product(self, part: ir.Function) -> None:
+        """What Python calls: the task on the stack, and as many threads as torch would use."""
+        kind = ir.FunctionType(_VOID, [_INDEX] * 7)
+        function = ir.Function(self._module, kind, "product")
+        build = ir.IRBuilder(function.append_basic_block("entry"))
+        task = build.alloca(_INDEX, 7)
+        for word, value in enumerate(function.args):
+            build.store(value, build.gep(task, [_index(word)]))
+        start = self._outside(
+            "GOMP_parallel", _VOID, [part.type, _INDEX.as_pointer(), _FLAG, _FLAG]
+        )
+        build.call(start, [part, task, ir.Constant(_FLAG, 0), ir.Constant(_FLAG, 0)])
+        build.ret_void()
+
+    def _outside(self, name: str, result: Any, parameters: list[Any]) -> ir.Function:
+        return ir.Function(self._module, ir.FunctionType(result, parameters), name)
+
+
+def _index(value: int) -> ir.Constant:
+    return ir.Constant(_INDEX, value)
+
+
+def _smaller(build: ir.IRBuilder, one: Any, other: Any) -> Any:
+    return build.select(build.icmp_signed("<", one, other), one, other)
+
+
+@contextmanager
+def _loop(build: ir.IRBuilder, start: Any, stop: Any, step: Any) -> Iterator[Any]:
+    """`for value in range(start, stop, step)`; what is built within is its body."""
+    before = build.block
+    head, body, end = (build.append_basic_block(name) for name in ("head", "body", "end"))
+    build.branch(head)
+    build.position_at_end(head)
+    value = build.phi(_INDEX)
+    value.add_incoming(start, before)
+    build.cbranch(build.icmp_signed("<", value, stop), body, end)
+    build.position_at_end(body)
+    yield value
+    value.add_incoming(build.add(value, step), build.block)
+    build.branch(head)
+    build.position_at_end(end)
+
+
+def _call_one_of(
+    build: ir.IRBuilder, tiles: list[ir.Function], count: Any, arguments: list[Any]
+) -> None:
+    end = build.append_basic_block("end")
+    choice = build.switch(count, end)
+    for num_rows, tile in enumerate(tiles, start=1):
+        with build.goto_block(build.append_basic_block(f"rows_{num_rows}")):
+            choice.add_case(_index(num_rows), build.block)
+            build.call(tile, arguments)
+            build.branch(end)
+    build.position_at_end(end)

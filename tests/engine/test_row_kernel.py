@@ -1,0 +1,101 @@
+"""Products of few rows by our own loops, against float64."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from ssd.engine.projection import can_prepack, projection
+from ssd.engine.row_kernel import RowKernel, build_kernel, row_kernel
+from ssd.engine.row_loops import compile_loops
+
+CPU = torch.device("cpu")
+
+pytestmark = pytest.mark.skipif(
+    row_kernel() is None, reason="the loops need AVX2 and torch with GNU's OpenMP"
+)
+
+
+@pytest.fixture(scope="module", params=["of this CPU", "AVX2"])
+def kernel(request: pytest.FixtureRequest) -> RowKernel:
+    kernel = row_kernel() if request.param == "of this CPU" else build_kernel(lanes=8, max_rows=6)
+    assert kernel is not None
+    return kernel
+
+
+def _product(kernel: RowKernel, rows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return kernel.product(rows, kernel.lay_out(weight))[:, : len(weight)]
+
+
+@given(
+    num_rows=st.integers(0, 40),
+    num_in=st.integers(1, 700),
+    num_out=st.integers(1, 200),
+    seed=st.integers(0, 2**31),
+)
+@settings(max_examples=150, deadline=None)
+def test_a_product_is_that_of_float64_up_to_rounding(
+    kernel: RowKernel, num_rows: int, num_in: int, num_out: int, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randn(num_rows, num_in, generator=generator)
+    weight = torch.randn(num_out, num_in, generator=generator)
+    product = _product(kernel, rows, weight)
+    exact = rows.double() @ weight.double().T
+    # What rounding can do to a sum of so many products, each at most as large as these.
+    bound = num_in * 2**-24 * (rows.abs().double() @ weight.abs().double().T)
+    assert bool(((product - exact).abs() <= bound + 1e-30).all())
+
+
+def test_a_rows_result_does_not_depend_on_company(kernel: RowKernel) -> None:
+    rows, weight = torch.randn(33, 1000), torch.randn(70, 1000)
+    together = _product(kernel, rows, weight)
+    for count in range(1, 34):
+        assert torch.equal(_product(kernel, rows[:count], weight), together[:count])
+        assert torch.equal(_product(kernel, rows[-count:], weight), together[-count:])
+
+
+def test_threads_change_nothing(kernel: RowKernel) -> None:
+    rows, weight = torch.randn(9, 300), torch.randn(1000, 300)
+    before = torch.get_num_threads()
+    products = []
+    try:
+        for num_threads in (1, 2, 3):
+            torch.set_num_threads(num_threads)
+            products.append(_product(kernel, rows, weight))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(products[0], products[1])
+    assert torch.equal(products[0], products[2])
+
+
+def test_rows_need_not_lie_in_one_piece(kernel: RowKernel) -> None:
+    wide, weight = torch.randn(5, 128), torch.randn(40, 64)
+    half = wide[:, 64:]
+    assert torch.equal(_product(kernel, half, weight), _product(kernel, half.clone(), weight))
+
+
+@pytest.mark.parametrize("biases", [(False, False), (True, True), (False, True)])
+def test_layers_that_share_their_input_are_one_product(biases: tuple[bool, bool]) -> None:
+    layers = [nn.Linear(48, 24 + 7 * has_bias, bias=has_bias) for has_bias in biases]
+    rows = torch.randn(4, 48)
+    with torch.inference_mode():
+        joined = projection(layers, prepack=True)(rows)
+        expected = torch.cat([layer(rows) for layer in layers], dim=1)
+    assert joined.is_contiguous()
+    torch.testing.assert_close(joined, expected)
+
+
+def test_without_gnu_openmp_there_are_no_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ssd.engine.row_loops._OPENMP", ("no_such_symbol",))
+    assert compile_loops(lanes=8, max_rows=2) is None
+
+
+def test_other_cpus_use_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ssd.engine.projection.row_kernel", lambda: None)
+    layer, rows = nn.Linear(48, 24), torch.randn(4, 48)
+    with torch.inference_mode():
+        torch.testing.assert_close(
+            projection([layer], prepack=can_prepack(torch.float32, CPU))(rows), layer(rows)
+        )
