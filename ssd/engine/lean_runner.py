@@ -18,21 +18,13 @@ from ssd.core.ids import KvId
 from ssd.core.rows import Meanwhile, RowGroup, nothing_meanwhile
 from ssd.engine.attention_rule import AttentionRule
 from ssd.engine.kv_store import KvStore
-from ssd.engine.projection import Projection, projection
+from ssd.engine.projection import Projection, gated_projection, projection
 from ssd.engine.rope_table import RopeTable, rotate
 from ssd.engine.row_batch import RowBatch
 
 _CLASSES = frozenset(
     {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 )
-
-# Of small layers one product of both halves spares a call; of larger ones two products over
-# contiguous rows are faster by a tenth and more (docs/performance-log.md).
-_JOINED_WEIGHTS = 2**17
-
-# A product with weights laid out anew takes 4 to 10 us however small it is; a plain one of so few
-# weights, in fp32, less.
-_WORTH_PACKING = 2**12
 
 
 def fits_lean_runner(model: PreTrainedModel) -> bool:
@@ -56,7 +48,7 @@ class LeanRunner:
             self._rope = RopeTable(inner.rotary_emb, dtype=model.dtype, device=model.device)
             self._layers = _take_layers(model, prepack=prepack)
             self._norm = _Norm.of(inner.norm)
-            self._head = _projection([_linear(model.lm_head)], prepack=prepack)
+            self._head = projection([_linear(model.lm_head)], prepack=prepack)
 
     @torch.inference_mode()
     def forward(
@@ -110,18 +102,13 @@ class _Norm:
 
 @dataclass(frozen=True, slots=True)
 class _GatedMlp:
-    """`down(silu(gate(x)) * up(x))`; gate and up are one product where `up` is None."""
+    """`down(silu(gate(x)) * up(x))`"""
 
-    gate: Projection
-    up: Projection | None
+    gated: Projection
     down: Projection
 
     def __call__(self, rows: Tensor) -> Tensor:
-        if self.up is None:
-            gate, up = self.gate(rows).chunk(2, dim=-1)
-        else:
-            gate, up = self.gate(rows), self.up(rows)
-        return self.down(functional.silu(gate).mul_(up))
+        return self.down(self.gated(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +120,7 @@ class _Layer:
     query_key_norm: _Norm | None
     attention_output: Projection
     mlp_norm: _Norm
-    mlp: "_GatedMlp"
+    mlp: _GatedMlp
     num_heads: int
     num_kv_heads: int
     head_dim: int
@@ -175,11 +162,11 @@ def _take_layer(layer: Any, config: Any, *, prepack: bool) -> _Layer:
     num_kv_heads = attention.k_proj.out_features // head_dim
     return _Layer(
         attention_norm=_Norm.of(layer.input_layernorm),
-        query_key_value=_projection(
+        query_key_value=projection(
             [attention.q_proj, attention.k_proj, attention.v_proj], prepack=prepack
         ),
         query_key_norm=_query_key_norm(attention, num_heads, num_kv_heads),
-        attention_output=_projection([attention.o_proj], prepack=prepack),
+        attention_output=projection([attention.o_proj], prepack=prepack),
         mlp_norm=_Norm.of(layer.post_attention_layernorm),
         mlp=_take_mlp(mlp, prepack=prepack),
         num_heads=num_heads,
@@ -190,18 +177,8 @@ def _take_layer(layer: Any, config: Any, *, prepack: bool) -> _Layer:
 
 
 def _take_mlp(mlp: Any, *, prepack: bool) -> _GatedMlp:
-    down = _projection([mlp.down_proj], prepack=prepack)
-    if mlp.gate_proj.weight.numel() > _JOINED_WEIGHTS:
-        gate, up = (_projection([each], prepack=prepack) for each in (mlp.gate_proj, mlp.up_proj))
-        return _GatedMlp(gate, up, down)
-    joined = _projection([mlp.gate_proj, mlp.up_proj], prepack=prepack)
-    return _GatedMlp(joined, None, down)
-
-
-def _projection(layers: Sequence[nn.Linear], *, prepack: bool) -> Projection:
-    num_weights = sum(layer.weight.numel() for layer in layers)
-    is_worth_it = num_weights > _WORTH_PACKING or layers[0].weight.dtype is not torch.float32
-    return projection(layers, prepack=prepack and is_worth_it)
+    gated = gated_projection(mlp.gate_proj, mlp.up_proj, prepack=prepack)
+    return _GatedMlp(gated, projection([mlp.down_proj], prepack=prepack))
 
 
 def _query_key_norm(attention: Any, num_heads: int, num_kv_heads: int) -> _Norm | None:

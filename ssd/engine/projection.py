@@ -24,18 +24,41 @@ _PACKABLE = frozenset({torch.float32, torch.bfloat16})
 # A hint: the layout serves any number of rows. The one chosen for 64 is the fastest for 1 and for 8
 # as well, a tenth faster than those chosen for so few (docs/performance-log.md).
 _ROWS_TO_PACK_FOR = 64
+# Of small layers one product of gate and up spares a call; of larger ones two products over
+# contiguous rows are faster by a tenth and more (docs/performance-log.md).
+_JOINED_WEIGHTS = 2**17
+# A product with weights laid out anew takes 4 to 10 us however small it is; a plain one of so few
+# weights, in fp32, less.
+_WORTH_PACKING = 2**12
 
 
 def projection(layers: Sequence[nn.Linear], *, prepack: bool) -> Projection:
     """One linear layer, or several that share their input, as one product."""
     weight = torch.cat([layer.weight.detach() for layer in layers])
     bias = _joint_bias(layers)
-    if not prepack:
+    is_tiny = weight.numel() <= _WORTH_PACKING and weight.dtype is torch.float32
+    if not prepack or is_tiny:
         return lambda rows: functional.linear(rows, weight, bias)
     kernel = row_kernel()
     if weight.dtype is torch.float32 and kernel is not None:
         return _Streamed(weight, bias, kernel)
     return _Packed(weight, bias)
+
+
+def gated_projection(gate: nn.Linear, up: nn.Linear, *, prepack: bool) -> Projection:
+    """`silu(gate(x)) * up(x)`."""
+    kernel = row_kernel() if prepack and gate.weight.dtype is torch.float32 else None
+    if kernel is not None and gate.bias is None and up.bias is None:
+        return _StreamedGate(gate, up, kernel)
+    if gate.weight.numel() <= _JOINED_WEIGHTS:
+        joined = projection([gate, up], prepack=prepack)
+        return lambda rows: _gated(*joined(rows).chunk(2, dim=-1))
+    gate_part, up_part = (projection([each], prepack=prepack) for each in (gate, up))
+    return lambda rows: _gated(gate_part(rows), up_part(rows))
+
+
+def _gated(gate: Tensor, up: Tensor) -> Tensor:
+    return functional.silu(gate).mul_(up)
 
 
 class _Streamed:
@@ -52,6 +75,19 @@ class _Streamed:
         if sums.shape[1] != self._num_out:
             sums = sums[:, : self._num_out].contiguous()
         return sums if self._bias is None else sums.add_(self._bias)
+
+
+class _StreamedGate:
+    """Both in one, with what they say of a row kept in registers."""
+
+    def __init__(self, gate: nn.Linear, up: nn.Linear, kernel: RowKernel) -> None:
+        self._num_out = gate.out_features
+        self._kernel = kernel
+        self._panels = kernel.lay_out_gated(gate.weight.detach(), up.weight.detach())
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        gated = self._kernel.gated(rows, self._panels)
+        return gated if gated.shape[1] == self._num_out else gated[:, : self._num_out].contiguous()
 
 
 class _Packed:

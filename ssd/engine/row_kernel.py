@@ -1,4 +1,4 @@
-"""A product of few rows with a large matrix, at the speed at which a core reads the matrix."""
+"""Products of few rows with large matrices, at the speed at which a core reads the matrices."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -7,44 +7,55 @@ from typing import Any
 import torch
 from llvmlite import binding
 from torch import Tensor
+from torch.nn import functional
 
 from ssd.engine.row_loops import compile_loops
 
 
 @dataclass(frozen=True, slots=True)
 class RowKernel:
-    """`rows @ weight.T` in float32, with the weight in panels of some outputs each."""
+    """Products in float32, with weights in panels of two vectors of outputs."""
 
-    columns: int
-    """Outputs of a panel: two vectors."""
+    lanes: int
+    """Floats of a vector."""
     max_rows: int
     """Rows whose sums stay in registers; more of them take turns within a panel."""
     loops: Any
+    gated_loops: Any
 
     def lay_out(self, weight: Tensor) -> Tensor:
         """[out, in] becomes [panels, in, columns], with zeros where outputs do not fill a panel."""
         num_out, num_in = weight.shape
-        filled = torch.nn.functional.pad(weight, (0, 0, 0, -num_out % self.columns))
-        return filled.view(-1, self.columns, num_in).transpose(1, 2).contiguous()
+        filled = functional.pad(weight, (0, 0, 0, -num_out % (2 * self.lanes)))
+        return filled.view(-1, 2 * self.lanes, num_in).transpose(1, 2).contiguous()
+
+    def lay_out_gated(self, gate: Tensor, up: Tensor) -> Tensor:
+        """Two of [out, in] become [panels, in, columns], each the half of a panel."""
+        num_out, num_in = gate.shape
+        filled = [
+            functional.pad(each, (0, 0, 0, -num_out % self.lanes)).view(-1, self.lanes, num_in)
+            for each in (gate, up)
+        ]
+        return torch.cat(filled, dim=1).transpose(1, 2).contiguous()
 
     def product(self, rows: Tensor, panels: Tensor) -> Tensor:
-        """[rows, in] gives [rows, panels * columns]."""
-        num_panels, num_in, columns = panels.shape
-        num_rows, num_out = rows.shape[0], num_panels * columns
+        """`rows @ weight.T`: [rows, in] gives [rows, panels * columns]."""
+        return self._run(self.loops, rows, panels, num_out=panels.shape[0] * panels.shape[2])
+
+    def gated(self, rows: Tensor, panels: Tensor) -> Tensor:
+        """`silu(rows @ gate.T) * (rows @ up.T)`: [rows, in] gives [rows, panels * lanes]."""
+        return self._run(self.gated_loops, rows, panels, num_out=panels.shape[0] * self.lanes)
+
+    def _run(self, loops: Any, rows: Tensor, panels: Tensor, *, num_out: int) -> Tensor:
+        num_rows = rows.shape[0]
         rows = rows.contiguous()
         sums = rows.new_empty(num_rows, num_out)
-        if num_rows == 0:
-            return sums
-        turns = -(-num_rows // self.max_rows)
-        self.loops(
-            rows.data_ptr(),
-            panels.data_ptr(),
-            sums.data_ptr(),
-            num_rows,
-            -(-num_rows // turns),
-            num_in,
-            num_out,
-        )
+        if num_rows > 0:
+            turns = -(-num_rows // self.max_rows)
+            at_a_time = -(-num_rows // turns)
+            num_panels, num_in, _ = panels.shape
+            addresses = rows.data_ptr(), panels.data_ptr(), sums.data_ptr()
+            loops(*addresses, num_rows, at_a_time, num_in, num_panels)
         return sums
 
 
@@ -61,5 +72,8 @@ def row_kernel() -> RowKernel | None:
 
 def build_kernel(*, lanes: int, max_rows: int) -> RowKernel | None:
     """With vectors of so many floats."""
-    loops = compile_loops(lanes=lanes, max_rows=max_rows)
-    return None if loops is None else RowKernel(2 * lanes, max_rows, loops)
+    loops, gated_loops = (
+        compile_loops(lanes=lanes, max_rows=max_rows, is_gated=is_gated)
+        for is_gated in (False, True)
+    )
+    return None if loops is None else RowKernel(lanes, max_rows, loops, gated_loops)

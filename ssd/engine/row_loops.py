@@ -1,13 +1,23 @@
-"""The inner loops of a product of few rows, compiled for this CPU when first asked for.
+"""The inner loops of products of few rows, compiled for this CPU when first asked for.
 
     weights  [panels, in, columns]       a panel is two vectors of outputs, read from end to end
     rows     [rows, in]                  up to `max_rows` of them keep their sums in registers
     sums     [rows, panels * columns]    all float32
 
+    for panel in the panels of this thread:
+        for tile in panel:                           # 256 inputs
+            for some in rows:                        # as many as their sums leave registers for
+                for k in tile:
+                    prefetch(next tile[k])           # or, in turns, a share of it
+                    sums[some] += rows[some, k] * tile[k]
+
 What a few rows cost is reading the weights, and a library's product reads and multiplies by turns.
 This one sends for the next tile while it multiplies one, and a dozen rows take the time of one
 (docs/decisions/0014-a-product-of-our-own.md). A row's products are added up in the same order
 whatever the other rows are, so its result does not depend on company.
+
+The gated loops end with `silu(gate) * up`: a panel's first vector belongs to the gate and its
+second to `up`, so what they say of a row never leaves the registers.
 """
 
 import ctypes
@@ -21,7 +31,7 @@ from llvmlite import binding, ir
 _CACHE_LINE = 16  # floats
 # Inputs of a tile: of one panel, what stays in the first cache from some rows to the next ones. And
 # sums over many inputs are sums of sums, which round less.
-_DEPTH = 128
+_DEPTH = 256
 
 _INDEX = ir.IntType(64)
 _FLAG = ir.IntType(32)
@@ -29,11 +39,23 @@ _FLOAT = ir.FloatType()
 _FLOATS = _FLOAT.as_pointer()
 _VOID = ir.VoidType()
 
+# Of exp(r), from r to the sixth down to 1.
+_EXP = (
+    1.9875691500e-4,
+    1.3981999507e-3,
+    8.3334519073e-3,
+    4.1665795894e-2,
+    1.6666665459e-1,
+    5.0000001201e-1,
+    1.0,
+    1.0,
+)
+
 _OPENMP = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
 
 
-def compile_loops(*, lanes: int, max_rows: int) -> Any:
-    """`loops(rows, weights, sums, num_rows, rows_at_a_time, num_in, num_out)`, for vectors of
+def compile_loops(*, lanes: int, max_rows: int, is_gated: bool) -> Any:
+    """`loops(rows, weights, sums, num_rows, rows_at_a_time, num_in, num_panels)`, for vectors of
     `lanes` floats; the first three are addresses. It lets go of Python's lock, and starts as many
     threads as torch would. None where torch's threads are not those of GNU's OpenMP.
     """
@@ -42,7 +64,7 @@ def compile_loops(*, lanes: int, max_rows: int) -> Any:
         return None
     for name, address in symbols.items():
         binding.add_symbol(name, address)
-    engine = _compile(str(_Writer(lanes, max_rows).module()))
+    engine = _compile(str(_Writer(lanes, max_rows, is_gated=is_gated).module()))
     signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 4)
     loops = signature(engine.get_function_address("product"))
     loops.code = engine  # type: ignore[attr-defined]  # lives as long as they do
@@ -81,18 +103,15 @@ def _compile(text: str) -> Any:
 
 
 class _Writer:
-    """Writes the loops for one length of vectors."""
+    """Writes one kind of loops for one length of vectors."""
 
-    def __init__(self, lanes: int, max_rows: int) -> None:
+    def __init__(self, lanes: int, max_rows: int, *, is_gated: bool) -> None:
         self._lanes = lanes
+        self._is_gated = is_gated
         self._vector = ir.VectorType(_FLOAT, lanes)
         self._max_rows = max_rows
         self._module = ir.Module()
-        self._fma = ir.Function(
-            self._module,
-            ir.FunctionType(self._vector, [self._vector] * 3),
-            f"llvm.fma.v{lanes}f32",
-        )
+        self._fma = self._intrinsic("fma", num_arguments=3)
         self._prefetch = ir.Function(
             self._module, ir.FunctionType(_VOID, [_FLOATS, _FLAG, _FLAG, _FLAG]), "llvm.prefetch.p0"
         )
@@ -103,7 +122,8 @@ class _Writer:
         return self._module
 
     def _tile(self, num_rows: int) -> ir.Function:
-        """Some rows times one tile; the panel's first one stores its sums, others add to them."""
+        """Some rows times one tile; the panel's first one stores its sums, others add to them.
+        Gated, the first is the only one."""
         parameters = [_FLOATS] * 4 + [_INDEX] * 4 + [ir.IntType(1)]
         kind = ir.FunctionType(_VOID, parameters)
         function = ir.Function(self._module, kind, f"tile_{num_rows}")
@@ -131,7 +151,7 @@ class _Writer:
             )
         for before, after in zip(running, summed, strict=True):
             for half in range(2):
-                before[half].add_incoming(ir.Constant(self._vector, [0.0] * self._lanes), entry)
+                before[half].add_incoming(self._all(0.0), entry)
                 before[half].add_incoming(after[half], loop)
         following = build.add(k, _index(1))
         k.add_incoming(following, loop)
@@ -139,8 +159,13 @@ class _Writer:
 
         build = ir.IRBuilder(end)
         for row, after in enumerate(summed):
+            start = build.mul(sum_stride, _index(row))
+            if self._is_gated:
+                place = build.bitcast(build.gep(sums, [start]), self._vector.as_pointer())
+                build.store(build.fmul(self._silu(build, after[0]), after[1]), place, align=4)
+                continue
             for half in range(2):
-                offset = build.add(build.mul(sum_stride, _index(row)), _index(half * self._lanes))
+                offset = build.add(start, _index(half * self._lanes))
                 place = build.bitcast(build.gep(sums, [offset]), self._vector.as_pointer())
                 before = build.load(place, align=4)
                 total = build.select(is_first, after[half], build.fadd(before, after[half]))
@@ -148,20 +173,53 @@ class _Writer:
         build.ret_void()
         return function
 
+    def _silu(self, build: ir.IRBuilder, x: Any) -> Any:
+        """x / (1 + exp(-x))"""
+        return build.fdiv(x, build.fadd(self._all(1.0), self._exp(build, build.fneg(x))))
+
+    def _exp(self, build: ir.IRBuilder, x: Any) -> Any:
+        """exp(x) = 2^n exp(r) with |r| <= ln(2) / 2 and a polynomial for exp(r), as in Cephes'
+        expf: 2 units in the last place."""
+        x = build.call(
+            self._intrinsic("minnum", num_arguments=2), [x, self._all(89.0)]
+        )  # from 88.4 on infinite
+        x = build.call(self._intrinsic("maxnum", num_arguments=2), [x, self._all(-87.0)])
+        scaled = build.fmul(x, self._all(1.44269504088896341))
+        n = build.call(self._intrinsic("rint", num_arguments=1), [scaled])
+        r = build.call(self._fma, [n, self._all(-0.693359375), x])  # ln(2) in two parts
+        r = build.call(self._fma, [n, self._all(2.12194440e-4), r])
+        power = self._all(_EXP[0])
+        for coefficient in _EXP[1:]:
+            power = build.call(self._fma, [power, r, self._all(coefficient)])
+        words = ir.VectorType(_FLAG, self._lanes)
+        shifted = build.shl(
+            build.add(build.fptosi(n, words), ir.Constant(words, [127] * self._lanes)),
+            ir.Constant(words, [23] * self._lanes),
+        )
+        return build.fmul(power, build.bitcast(shifted, self._vector))
+
+    def _all(self, value: float) -> ir.Constant:
+        return ir.Constant(self._vector, [value] * self._lanes)
+
+    def _intrinsic(self, name: str, *, num_arguments: int) -> ir.Function:
+        full_name = f"llvm.{name}.v{self._lanes}f32"
+        kind = ir.FunctionType(self._vector, [self._vector] * num_arguments)
+        known: ir.Function | None = self._module.globals.get(full_name)
+        return known or ir.Function(self._module, kind, full_name)
+
     def _send_for(self, build: ir.IRBuilder, start: Any) -> None:
         for line in range(0, 2 * self._lanes, _CACHE_LINE):
             flags = (ir.Constant(_FLAG, flag) for flag in (0, 3, 1))  # to read, all caches, data
             build.call(self._prefetch, [build.gep(start, [_index(line)]), *flags])
 
     def _load_weights(self, build: ir.IRBuilder, weights: Any, k: Any) -> list[Any]:
-        """Two vectors, of one input."""
+        """Two vectors, those of one input."""
         start = build.mul(k, _index(2 * self._lanes))
         places = [
             build.gep(weights, [build.add(start, _index(half * self._lanes))]) for half in range(2)
         ]
         return [
-            build.load(build.bitcast(place, self._vector.as_pointer()), align=4 * self._lanes)
-            for place in places
+            build.load(build.bitcast(place, self._vector.as_pointer()), align=4) for place in places
         ]
 
     def _spread(self, build: ir.IRBuilder, value: Any) -> Any:
@@ -171,16 +229,18 @@ class _Writer:
         return build.shuffle_vector(first, nothing, everywhere)
 
     def _part(self, tiles: list[ir.Function]) -> ir.Function:
-        """One thread's panels, of a task [rows, weights, sums, num_rows, at_a_time, in, out]."""
+        """One thread's panels, of a task as `compile_loops` has it."""
         function = ir.Function(self._module, ir.FunctionType(_VOID, [_INDEX.as_pointer()]), "part")
         function.linkage = "internal"
         build = ir.IRBuilder(function.append_basic_block("entry"))
         words = [build.load(build.gep(function.args[0], [_index(word)])) for word in range(7)]
         rows, weights, sums = (build.inttoptr(word, _FLOATS) for word in words[:3])
-        num_rows, at_a_time, num_in, num_out = words[3:]
+        num_rows, at_a_time, num_in, num_panels = words[3:]
 
         columns = 2 * self._lanes
-        num_panels = build.sdiv(num_out, _index(columns))
+        num_sums = self._lanes if self._is_gated else columns  # of a row and panel
+        sum_stride = build.mul(num_panels, _index(num_sums))
+        tile_depth = num_in if self._is_gated else _index(_DEPTH)
         thread, num_threads = (
             build.sext(build.call(self._outside(name, _FLAG, []), []), _INDEX)
             for name in _OPENMP[1:]
@@ -193,25 +253,25 @@ class _Writer:
         step = build.sdiv(build.mul(_index(columns), at_a_time), num_rows)
         with (
             _loop(build, first, end, _index(1)) as panel,
-            _loop(build, _index(0), num_in, _index(_DEPTH)) as k,
+            _loop(build, _index(0), num_in, tile_depth) as k,
         ):
-            depth = _smaller(build, build.sub(num_in, k), _index(_DEPTH))
-            column = build.mul(panel, _index(columns))
-            offset = build.add(build.mul(column, num_in), build.mul(k, _index(columns)))
+            depth = _smaller(build, build.sub(num_in, k), tile_depth)
+            offset = build.mul(build.add(build.mul(panel, num_in), k), _index(columns))
             these = build.gep(weights, [offset])
-            following = build.gep(these, [_index(columns * _DEPTH)])
+            following = build.gep(these, [build.mul(depth, _index(columns))])
+            sum_offset = build.mul(panel, _index(num_sums))
             with _loop(build, _index(0), num_rows, at_a_time) as row:
                 count = _smaller(build, build.sub(num_rows, row), at_a_time)
                 turn = build.sdiv(row, at_a_time)
                 arguments = [
                     build.gep(rows, [build.add(build.mul(row, num_in), k)]),
                     these,
-                    build.gep(sums, [build.add(build.mul(row, num_out), column)]),
+                    build.gep(sums, [build.add(build.mul(row, sum_stride), sum_offset)]),
                     build.gep(following, [build.mul(turn, build.mul(step, depth))]),
                     step,
                     depth,
                     num_in,
-                    num_out,
+                    sum_stride,
                     build.icmp_signed("==", k, _index(0)),
                 ]
                 _call_one_of(build, tiles, count, arguments)

@@ -28,7 +28,7 @@ needs_packing = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def _nothing_is_too_small_to_pack(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ssd.engine.lean_runner._WORTH_PACKING", 0)
+    monkeypatch.setattr("ssd.engine.projection._WORTH_PACKING", 0)
 
 
 def _lean(name: str, dtype: torch.dtype, *, prepack: bool = False) -> LeanRunner:

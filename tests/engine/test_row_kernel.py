@@ -56,6 +56,38 @@ def test_a_rows_result_does_not_depend_on_company(kernel: RowKernel) -> None:
         assert torch.equal(_product(kernel, rows[-count:], weight), together[-count:])
 
 
+@given(
+    num_rows=st.integers(1, 40),
+    num_in=st.integers(1, 700),
+    num_out=st.integers(1, 100),
+    scale=st.floats(0.01, 30.0),
+    seed=st.integers(0, 2**31),
+)
+@settings(max_examples=100, deadline=None)
+def test_a_gated_product_is_that_of_float64_up_to_rounding(
+    kernel: RowKernel, num_rows: int, num_in: int, num_out: int, scale: float, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randn(num_rows, num_in, generator=generator)
+    gate, up = (torch.randn(num_out, num_in, generator=generator) * scale for _ in range(2))
+    gated = kernel.gated(rows, kernel.lay_out_gated(gate, up))[:, :num_out]
+    first, second = (rows.double() @ each.double().T for each in (gate, up))
+    sizes = [rows.abs().double() @ each.abs().double().T for each in (gate, up)]
+    first_bound, second_bound = (num_in * 2**-24 * each for each in sizes)
+    # silu never rises faster than 1.1, and its own rounding is a few units of its result
+    bound = 1.1 * first_bound * (second.abs() + second_bound) + first.abs() * second_bound
+    exact = torch.nn.functional.silu(first) * second
+    assert bool(((gated - exact).abs() <= bound + 8 * 2**-24 * exact.abs() + 1e-30).all())
+
+
+@pytest.mark.parametrize("gate", [-3e38, -1e4, -100.0, -88.0, -1e-30, 0.0, 1e-30, 88.0, 1e4])
+def test_a_gate_far_out_is_open_or_shut(kernel: RowKernel, gate: float) -> None:
+    panels = kernel.lay_out_gated(torch.tensor([[gate]]), torch.tensor([[2.0]]))
+    gated = kernel.gated(torch.ones(1, 1), panels)[0, 0]
+    expected = 2.0 * torch.nn.functional.silu(torch.tensor(gate))
+    torch.testing.assert_close(gated, expected, rtol=1e-6, atol=1e-30)
+
+
 def test_threads_change_nothing(kernel: RowKernel) -> None:
     rows, weight = torch.randn(9, 300), torch.randn(1000, 300)
     before = torch.get_num_threads()
@@ -89,7 +121,7 @@ def test_layers_that_share_their_input_are_one_product(biases: tuple[bool, bool]
 
 def test_without_gnu_openmp_there_are_no_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ssd.engine.row_loops._OPENMP", ("no_such_symbol",))
-    assert compile_loops(lanes=8, max_rows=2) is None
+    assert compile_loops(lanes=8, max_rows=2, is_gated=False) is None
 
 
 def test_other_cpus_use_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
