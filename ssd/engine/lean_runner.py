@@ -18,7 +18,7 @@ from ssd.core.ids import KvId
 from ssd.core.rows import Meanwhile, RowGroup, nothing_meanwhile
 from ssd.engine.attention_rule import AttentionRule
 from ssd.engine.kv_store import KvStore
-from ssd.engine.projection import Projection, gated_projection, projection
+from ssd.engine.projection import Projection, arithmetic, gated_projection, projection
 from ssd.engine.rope_table import RopeTable, rotate
 from ssd.engine.row_batch import RowBatch
 
@@ -39,7 +39,7 @@ class LeanRunner:
         self, model: PreTrainedModel, *, prepack: bool, kv_store: KvStore | None = None
     ) -> None:
         """Takes the weights over: the model's layers are gone afterwards, to hold them once."""
-        self.name = "lean-prepacked" if prepack else "lean"
+        self.name = f"lean-{arithmetic(model.dtype, prepack=prepack)}"
         self.kv_store = KvStore() if kv_store is None else kv_store
         self._device = model.device
         inner: Any = model.model

@@ -105,18 +105,21 @@ class _Packed:
 
 
 def can_prepack(dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether packed projections work here and say what plain ones say."""
+    """Whether weights can be laid out anew here, for our loops or for oneDNN."""
     if device.type != "cpu" or dtype not in _PACKABLE:
         return False
-    layer = nn.utils.skip_init(nn.Linear, 32, 48, bias=False, dtype=dtype)
-    nn.init.eye_(layer.weight)
-    rows = torch.linspace(-1, 1, 64, dtype=dtype).reshape(2, 32)
-    try:
-        with torch.inference_mode():
-            packed = projection([layer], prepack=True)(rows)
-            return torch.equal(packed, layer(rows))
-    except (AttributeError, RuntimeError, TypeError):  # no such operator, or not for this CPU
-        return False
+    return _is_streamed(dtype) or _multiplies_by_onednn(dtype, device)
+
+
+def arithmetic(dtype: torch.dtype, *, prepack: bool) -> str:
+    """A name for the order in which products are added up: equal names say equal sums."""
+    if not prepack:
+        return "plain"
+    return "streamed" if _is_streamed(dtype) else "prepacked"
+
+
+def _is_streamed(dtype: torch.dtype) -> bool:
+    return dtype is torch.float32 and row_kernel() is not None
 
 
 def product(rows: Tensor, others: Tensor) -> Tensor:
@@ -135,7 +138,16 @@ def product(rows: Tensor, others: Tensor) -> Tensor:
 
 @cache
 def _multiplies_by_onednn(dtype: torch.dtype, device: torch.device) -> bool:
-    return can_prepack(dtype, device)
+    """Whether its operators are there and say what a plain product says."""
+    if device.type != "cpu" or dtype not in _PACKABLE:
+        return False
+    rows = torch.linspace(-1, 1, 64, dtype=dtype).reshape(2, 32)
+    with torch.inference_mode():
+        try:
+            weight = torch.eye(48, 32, dtype=dtype)
+            return torch.equal(_Packed(weight, None)(rows), functional.linear(rows, weight))
+        except (AttributeError, RuntimeError, TypeError):  # no such operator, or not for this CPU
+            return False
 
 
 def _joint_bias(layers: Sequence[nn.Linear]) -> Tensor | None:

@@ -11,6 +11,10 @@ from torch.nn import functional
 
 from ssd.engine.row_loops import compile_loops
 
+# Weights of a product that is done before other threads have woken up.
+_WORTH_THREADS = 2**15
+_AS_TORCH = 0
+
 
 @dataclass(frozen=True, slots=True)
 class RowKernel:
@@ -47,15 +51,18 @@ class RowKernel:
         return self._run(self.gated_loops, rows, panels, num_out=panels.shape[0] * self.lanes)
 
     def _run(self, loops: Any, rows: Tensor, panels: Tensor, *, num_out: int) -> Tensor:
+        num_panels, num_in, _ = panels.shape
+        if rows.dtype is not torch.float32 or rows.shape[1] != num_in:
+            raise ValueError(f"rows are {rows.shape[1]} wide in {rows.dtype}, weights {num_in}")
         num_rows = rows.shape[0]
         rows = rows.contiguous()
         sums = rows.new_empty(num_rows, num_out)
         if num_rows > 0:
             turns = -(-num_rows // self.max_rows)
             at_a_time = -(-num_rows // turns)
-            num_panels, num_in, _ = panels.shape
+            num_threads = _AS_TORCH if panels.numel() > _WORTH_THREADS else 1
             addresses = rows.data_ptr(), panels.data_ptr(), sums.data_ptr()
-            loops(*addresses, num_rows, at_a_time, num_in, num_panels)
+            loops(*addresses, num_rows, at_a_time, num_in, num_panels, num_threads)
         return sums
 
 
@@ -70,10 +77,10 @@ def row_kernel() -> RowKernel | None:
     return None
 
 
-def build_kernel(*, lanes: int, max_rows: int) -> RowKernel | None:
-    """With vectors of so many floats."""
+def build_kernel(*, lanes: int, max_rows: int, cpu: str = "") -> RowKernel | None:
+    """With vectors of so many floats, for another CPU than this one if it is named."""
     loops, gated_loops = (
-        compile_loops(lanes=lanes, max_rows=max_rows, is_gated=is_gated)
+        compile_loops(lanes=lanes, max_rows=max_rows, is_gated=is_gated, cpu=cpu)
         for is_gated in (False, True)
     )
     return None if loops is None else RowKernel(lanes, max_rows, loops, gated_loops)

@@ -12,9 +12,9 @@
                     sums[some] += rows[some, k] * tile[k]
 
 What a few rows cost is reading the weights, and a library's product reads and multiplies by turns.
-This one sends for the next tile while it multiplies one, and a dozen rows take the time of one
-(docs/decisions/0014-a-product-of-our-own.md). A row's products are added up in the same order
-whatever the other rows are, so its result does not depend on company.
+This one sends for the next tile while it multiplies one: with AVX-512 a dozen rows take little
+longer than one (docs/decisions/0014-a-product-of-our-own.md). A row's products are added up in the
+same order whatever the other rows are, so its result does not depend on company.
 
 The gated loops end with `silu(gate) * up`: a panel's first vector belongs to the gate and its
 second to `up`, so what they say of a row never leaves the registers.
@@ -30,7 +30,8 @@ from llvmlite import binding, ir
 
 _CACHE_LINE = 16  # floats
 # Inputs of a tile: of one panel, what stays in the first cache from some rows to the next ones. And
-# sums over many inputs are sums of sums, which round less.
+# sums over many inputs are sums of sums, which round less. Gated, a tile is the whole panel: of a
+# wide model it stays in the second cache.
 _DEPTH = 256
 
 _INDEX = ir.IntType(64)
@@ -39,7 +40,7 @@ _FLOAT = ir.FloatType()
 _FLOATS = _FLOAT.as_pointer()
 _VOID = ir.VoidType()
 
-# Of exp(r), from r to the sixth down to 1.
+# Of exp(r), from r to the seventh down to 1.
 _EXP = (
     1.9875691500e-4,
     1.3981999507e-3,
@@ -54,18 +55,18 @@ _EXP = (
 _OPENMP = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
 
 
-def compile_loops(*, lanes: int, max_rows: int, is_gated: bool) -> Any:
-    """`loops(rows, weights, sums, num_rows, rows_at_a_time, num_in, num_panels)`, for vectors of
-    `lanes` floats; the first three are addresses. It lets go of Python's lock, and starts as many
-    threads as torch would. None where torch's threads are not those of GNU's OpenMP.
+def compile_loops(*, lanes: int, max_rows: int, is_gated: bool, cpu: str = "") -> Any:
+    """`loops(rows, weights, sums, num_rows, rows_at_a_time, num_in, num_panels, num_threads)`, for
+    vectors of `lanes` floats; the first three are addresses. It lets go of Python's lock; for no
+    threads it starts as many as torch may. None where torch's are not those of GNU's OpenMP.
     """
     symbols = _openmp_symbols()
     if symbols is None:
         return None
     for name, address in symbols.items():
         binding.add_symbol(name, address)
-    engine = _compile(str(_Writer(lanes, max_rows, is_gated=is_gated).module()))
-    signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 4)
+    engine = _compile(str(_Writer(lanes, max_rows, is_gated=is_gated).module()), cpu)
+    signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 5)
     loops = signature(engine.get_function_address("product"))
     loops.code = engine  # type: ignore[attr-defined]  # lives as long as they do
     return loops
@@ -81,22 +82,21 @@ def _openmp_symbols() -> dict[str, int] | None:
     return {name: ctypes.cast(entry, ctypes.c_void_p).value or 0 for name, entry in entries.items()}
 
 
-def _compile(text: str) -> Any:
+def _compile(text: str, cpu: str) -> Any:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     module = binding.parse_assembly(text)
     module.verify()
     machine = binding.Target.from_default_triple().create_target_machine(
-        cpu=binding.get_host_cpu_name(),
-        features=binding.get_host_cpu_features().flatten(),
+        cpu=cpu or binding.get_host_cpu_name(),
+        features="" if cpu else binding.get_host_cpu_features().flatten(),
         opt=3,
     )
     # The loops below are unrolled as far as there are registers.
     options = binding.create_pipeline_tuning_options(speed_level=2)
     options.loop_unrolling = False
-    binding.create_pass_builder(machine, options).getModulePassManager().run(
-        module, binding.create_pass_builder(machine, options)
-    )
+    passes = binding.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
     engine = binding.create_mcjit_compiler(module, machine)
     engine.finalize_object()
     return engine
@@ -249,7 +249,8 @@ class _Writer:
             build.sdiv(build.mul(num_panels, which), num_threads)
             for which in (thread, build.add(thread, _index(1)))
         )
-        # Each turn of some rows sends for its share of the next tile.
+        # Each turn of some rows sends for its share of the next tile; with hundreds of rows, which
+        # arithmetic bounds, for next to nothing.
         step = build.sdiv(build.mul(_index(columns), at_a_time), num_rows)
         with (
             _loop(build, first, end, _index(1)) as panel,
@@ -279,17 +280,18 @@ class _Writer:
         return function
 
     def _product(self, part: ir.Function) -> None:
-        """What Python calls: the task on the stack, and as many threads as torch would use."""
-        kind = ir.FunctionType(_VOID, [_INDEX] * 7)
+        """What Python calls: the task on the stack, and the threads for it."""
+        kind = ir.FunctionType(_VOID, [_INDEX] * 8)
         function = ir.Function(self._module, kind, "product")
         build = ir.IRBuilder(function.append_basic_block("entry"))
         task = build.alloca(_INDEX, 7)
-        for word, value in enumerate(function.args):
+        *words, num_threads = function.args
+        for word, value in enumerate(words):
             build.store(value, build.gep(task, [_index(word)]))
         start = self._outside(
             "GOMP_parallel", _VOID, [part.type, _INDEX.as_pointer(), _FLAG, _FLAG]
         )
-        build.call(start, [part, task, ir.Constant(_FLAG, 0), ir.Constant(_FLAG, 0)])
+        build.call(start, [part, task, build.trunc(num_threads, _FLAG), ir.Constant(_FLAG, 0)])
         build.ret_void()
 
     def _outside(self, name: str, result: Any, parameters: list[Any]) -> ir.Function:

@@ -6,7 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from ssd.engine.projection import can_prepack, projection
+from ssd.engine.projection import (
+    _multiplies_by_onednn,
+    _Packed,
+    arithmetic,
+    can_prepack,
+    projection,
+)
 from ssd.engine.row_kernel import RowKernel, build_kernel, row_kernel
 from ssd.engine.row_loops import compile_loops
 
@@ -19,9 +25,16 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module", params=["of this CPU", "AVX2"])
 def kernel(request: pytest.FixtureRequest) -> RowKernel:
-    kernel = row_kernel() if request.param == "of this CPU" else build_kernel(lanes=8, max_rows=6)
+    kernel = row_kernel()
+    if request.param == "AVX2":
+        kernel = build_kernel(lanes=8, max_rows=6, cpu="haswell")
     assert kernel is not None
     return kernel
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_too_small_to_lay_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ssd.engine.projection._WORTH_PACKING", 0)
 
 
 def _product(kernel: RowKernel, rows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -85,11 +98,36 @@ def test_a_gate_far_out_is_open_or_shut(kernel: RowKernel, gate: float) -> None:
     panels = kernel.lay_out_gated(torch.tensor([[gate]]), torch.tensor([[2.0]]))
     gated = kernel.gated(torch.ones(1, 1), panels)[0, 0]
     expected = 2.0 * torch.nn.functional.silu(torch.tensor(gate))
-    torch.testing.assert_close(gated, expected, rtol=1e-6, atol=1e-30)
+    torch.testing.assert_close(gated, expected, rtol=1e-6, atol=1e-36)
+
+
+def test_a_gated_rows_result_does_not_depend_on_company(kernel: RowKernel) -> None:
+    rows, gate, up = torch.randn(33, 500), torch.randn(70, 500), torch.randn(70, 500)
+    panels = kernel.lay_out_gated(gate, up)
+    together = kernel.gated(rows, panels)
+    for count in range(1, 34):
+        assert torch.equal(kernel.gated(rows[:count], panels), together[:count])
+
+
+def test_what_is_not_a_number_stays_so(kernel: RowKernel) -> None:
+    rows, weight = torch.randn(3, 100), torch.randn(40, 100)
+    rows[1, 7] = torch.nan
+    for results in (
+        _product(kernel, rows, weight),
+        kernel.gated(rows, kernel.lay_out_gated(weight, weight))[:, :40],
+    ):
+        assert results.isnan().any(dim=1).tolist() == [False, True, False]
+        assert results[1].isnan().all()
+
+
+@pytest.mark.parametrize("rows", [torch.ones(2, 7), torch.ones(2, 8, dtype=torch.float64)])
+def test_rows_of_another_shape_or_kind_are_refused(kernel: RowKernel, rows: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match="rows are"):
+        kernel.product(rows, kernel.lay_out(torch.ones(4, 8)))
 
 
 def test_threads_change_nothing(kernel: RowKernel) -> None:
-    rows, weight = torch.randn(9, 300), torch.randn(1000, 300)
+    rows, weight = torch.randn(9, 300), torch.randn(1000, 300)  # worth more than one thread
     before = torch.get_num_threads()
     products = []
     try:
@@ -125,9 +163,25 @@ def test_without_gnu_openmp_there_are_no_loops(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_other_cpus_use_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not _multiplies_by_onednn(torch.float32, CPU):
+        pytest.skip("oneDNN packs no weights on this CPU")
     monkeypatch.setattr("ssd.engine.projection.row_kernel", lambda: None)
     layer, rows = nn.Linear(48, 24), torch.randn(4, 48)
+    assert can_prepack(torch.float32, CPU)
+    assert arithmetic(torch.float32, prepack=True) == "prepacked"
     with torch.inference_mode():
-        torch.testing.assert_close(
-            projection([layer], prepack=can_prepack(torch.float32, CPU))(rows), layer(rows)
-        )
+        packed = projection([layer], prepack=True)
+        assert isinstance(packed, _Packed)
+        torch.testing.assert_close(packed(rows), layer(rows))
+
+
+def test_where_neither_works_weights_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ssd.engine.projection.row_kernel", lambda: None)
+    monkeypatch.setattr("ssd.engine.projection._multiplies_by_onednn", lambda *_: False)
+    assert not can_prepack(torch.float32, CPU)
+
+
+def test_the_fingerprint_tells_our_sums_from_others() -> None:
+    names = {arithmetic(torch.float32, prepack=prepack) for prepack in (False, True)}
+    assert names == {"plain", "streamed"}
+    assert arithmetic(torch.bfloat16, prepack=True) == "prepacked"
