@@ -163,7 +163,7 @@ class DrafterSection(Section):
     """Nodes that one growth step expands while a verifier waits."""
     min_reach: Share = 1e-3
     """Growth stops at nodes that the target reaches with a smaller probability than this."""
-    # 0.15 spares memory that the verifier shares: 2 to 7 % on two cores; from 0.3 on, hits are lost.
+    # 0.15 spares memory that the verifier shares: 2 to 7 % on two cores; from 0.3 on it costs hits.
     min_step_reach: Share = 0.15
     """While nobody waits, a growth step's nodes are reached with this probability at least."""
     growth: GrowthOrder = GrowthOrder.REACH
