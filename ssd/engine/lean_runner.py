@@ -39,7 +39,7 @@ class LeanRunner:
         self, model: PreTrainedModel, *, prepack: bool, kv_store: KvStore | None = None
     ) -> None:
         """Takes the weights over: the model's layers are gone afterwards, to hold them once."""
-        self.name = f"lean-{arithmetic(model.dtype, prepack=prepack)}"
+        self.name = f"lean-{arithmetic(model.dtype)}" if prepack else "lean"
         self.kv_store = KvStore() if kv_store is None else kv_store
         self._device = model.device
         inner: Any = model.model

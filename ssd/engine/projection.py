@@ -111,10 +111,8 @@ def can_prepack(dtype: torch.dtype, device: torch.device) -> bool:
     return _is_streamed(dtype) or _multiplies_by_onednn(dtype, device)
 
 
-def arithmetic(dtype: torch.dtype, *, prepack: bool) -> str:
-    """A name for the order in which products are added up: equal names say equal sums."""
-    if not prepack:
-        return "plain"
+def arithmetic(dtype: torch.dtype) -> str:
+    """A name for how weights laid out anew are added up: equal names say equal sums."""
     return "streamed" if _is_streamed(dtype) else "prepacked"
 
 
