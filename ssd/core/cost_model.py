@@ -8,8 +8,7 @@ the same for one row, and from this `knee` on by arithmetic. `pairs` are the row
 attention goes over, which is how the length of texts comes in, and `experts` the experts of a
 mixture that so many rows are expected to touch: for a dense model none. The coefficients are a
 least-squares fit of the warm-up, which does not fade, and of the last rounds; none is negative,
-because no work costs less than nothing. The knee is where it fits the warm-up best, if it does so
-clearly better than none.
+because no work costs less than nothing. The knee is where the warm-up is fitted best.
 """
 
 import math
@@ -22,7 +21,6 @@ _FADE = 0.98  # per observation: about the last 50 rounds count
 _SHORTEST_S = 1e-6  # what a fitted line says of one row may be zero
 _WARM_UP_WEIGHT = 4.0  # a warm-up measurement counts as this many rounds and does not fade
 _FIT_EVERY = 8  # observations; a fit takes as long as planning a tree, and moves little
-_WORTH_A_KNEE = 0.25  # of the squared error without one; noise on a line passes for less
 _SINGULAR = 1e-9  # a pivot this small, relative to its column, says that nothing tells two apart
 
 
@@ -70,7 +68,7 @@ class CostModel:
         """Rows beyond which each costs more than those before; infinite where none does."""
         self._num_unfitted = 0
         self._fit_to(measured)
-        best = self.knee, _WORTH_A_KNEE * self._error(measured)
+        best = self.knee, self._error(measured)
         for knee in sorted({size.rows for size, _ in measured})[1:-1]:
             self.knee = float(knee)
             self._fit_to(measured)
@@ -90,6 +88,11 @@ class CostModel:
     def per_row_s(self) -> float:
         """Seconds that one more row adds to a forward of one, over a short text."""
         return self.row_s(ForwardSize(1), length=0)
+
+    @property
+    def above_knee_s(self) -> float:
+        """Seconds by which a row above the knee is dearer than one below."""
+        return self._coefficients[2]
 
     def row_s(self, size: int | ForwardSize, *, length: int) -> float:
         """Seconds that one more row over `length` slots adds to a forward; never negative."""

@@ -68,8 +68,7 @@ class RoundPlanner:
         decoding = [share.session for share in done.shares if share.planned is not None]
         earned = self._price.tokens_per_s
         waited_s = done.waited_s / max(len(decoding), 1)
-        num_rows = sum(len(share.rows.token_ids) for share in done.shares)
-        return earned * self._row_s(decoding, num_rows), earned * waited_s
+        return earned * self._row_s(decoding), earned * waited_s
 
     # ── what it decides ───────────────────────────────────────────────────────────────────────
 
@@ -100,8 +99,7 @@ class RoundPlanner:
         tree_soils = [
             each.soil(self.rates_of(each), max_nodes=self._max_nodes(each)) for each in trees
         ]
-        num_taken = budget if is_prefilling else budget - room
-        is_worth = self._worth_a_row(decoding, price, num_taken)
+        is_worth = self._worth_a_row(decoding, price, num_taken=budget - len(decoding) - room)
         planned += read_off(tree_soils, max_nodes=room, is_worth=is_worth)
         return list(zip((*chains, *trees), planned, strict=True))
 
@@ -155,7 +153,7 @@ class RoundPlanner:
 
     def _begin_shadows(self, decoding: Sequence[VerifierSession]) -> None:
         """Read off the trees that this round would verify, were its sessions not in the shadow."""
-        is_worth = self._worth_a_row(decoding, self._price.tokens_per_s, len(decoding))
+        is_worth = self._worth_a_row(decoding, self._price.tokens_per_s)
         for session in decoding:
             if session.shadow is not None and session.shadow.wants_tree:
                 soil = session.shadow_soil(self.rates_of(session), max_nodes=self._limits.max_nodes)
@@ -167,29 +165,27 @@ class RoundPlanner:
         return session.opening.mode is Mode.SD and not self._limits.sd_is_tree
 
     def _worth_a_row(
-        self, sessions: Sequence[VerifierSession], price: float, num_taken: int
+        self, sessions: Sequence[VerifierSession], price: float, *, num_taken: int = 0
     ) -> Callable[[float, int], bool]:
-        """Whether a reach is worth one more row beside so many nodes and `num_taken` other rows."""
-        knee = self.cost.knee
-        num_cheap = knee - num_taken
-        cheap, dear = (
-            price * self._row_s(sessions, num_rows)
-            for num_rows in (num_taken, num_taken if knee == math.inf else int(knee))
-        )
+        """Whether a reach is worth one more row beside so many nodes, above these sessions' roots
+        and `num_taken` rows."""
+        cheap = dear = price * self._row_s(sessions)
+        if len(sessions) < self.cost.knee:
+            dear += price * self.cost.above_knee_s
+        num_cheap = self.cost.knee - len(sessions) - num_taken
         return lambda reach, num_nodes: reach >= (cheap if num_nodes < num_cheap else dear)
 
-    def _row_s(self, sessions: Sequence[VerifierSession], num_rows: int) -> float:
-        """Seconds of one more row beside so many, over a text of middling length."""
+    def _row_s(self, sessions: Sequence[VerifierSession]) -> float:
+        """Seconds of one more row above the roots, over a text of middling length."""
         if not sessions:
             return 0.0
-        length = sum(each.committed_len for each in sessions) // len(sessions)
-        return self.cost.row_s(ForwardSize(num_rows, num_rows * length), length=length)
+        pairs = sum(each.committed_len for each in sessions)
+        roots = ForwardSize(len(sessions), pairs)
+        return self.cost.row_s(roots, length=pairs // len(sessions))
 
     def _wait_while_it_pays(self, planned: Plan, now: float) -> float | None:
         sessions = [session for session, _ in planned]
-        sizes = [(tree.tree.num_nodes, session.committed_len) for session, tree in planned]
-        size = ForwardSize(sum(rows for rows, _ in sizes), sum(rows * len_ for rows, len_ in sizes))
-        floor = self._price.tokens_per_s * self._row_s(sessions, size.rows)
+        floor = self._price.tokens_per_s * self._row_s(sessions)
         promise = sum(
             max(tree.open_reach * session.first_rate(self.rates_of(session)) - floor, 0.0)
             for session, tree in planned
@@ -197,6 +193,8 @@ class RoundPlanner:
         )
         # A round launched now may earn more than rounds did lately, and waiting must beat both: a
         # verifier that waited too long would otherwise find waiting cheap for ever.
+        sizes = [(tree.tree.num_nodes, session.committed_len) for session, tree in planned]
+        size = ForwardSize(sum(rows for rows, _ in sizes), sum(rows * len_ for rows, len_ in sizes))
         forward_s = self.cost.forward_s(size)
         at_once = sum(1.0 + tree.reach for _, tree in planned) / forward_s
         price = max(self._price.tokens_per_s, at_once)

@@ -120,30 +120,6 @@ def test_dear_rows_make_trees_small() -> None:
     assert dear.start().num_rows == 1
 
 
-def _knee_at_4() -> CostModel:
-    return CostModel([(rows, 0.01 + 0.008 * max(rows - 4, 0)) for rows in (1, 2, 4, 8, 16)])
-
-
-def test_trees_end_where_rows_become_dear() -> None:
-    bench = Bench(cost=_knee_at_4())
-    bench.attach()
-    bench.open()
-    bench.grow(*chain(8, estimate=0.7), is_exhausted=True)
-    bench.prefill()
-    assert bench.start().num_rows == 4
-
-
-def test_beside_a_prompt_all_rows_are_dear() -> None:
-    bench = Bench(cost=_knee_at_4())
-    bench.attach()
-    bench.open()
-    bench.grow(*chain(8, estimate=0.7), is_exhausted=True)
-    bench.prefill()
-    bench.open(tuple(range(1, 12)), session="b")
-    trees = [share.rows for share in bench.start().shares if share.session.kv_len > 0]
-    assert [len(rows.token_ids) for rows in trees] == [1]
-
-
 def test_a_cost_model_that_says_nothing_of_one_row_is_no_obstacle() -> None:
     bench = Bench(cost=CostModel([(64, 0.01), (256, 0.1)]))
     bench.open()
