@@ -65,7 +65,7 @@ class CostModel:
         if len({size.rows for size, _ in measured}) < 2:
             raise ValueError(f"a cost model needs two sizes of forward, got {warm_up}")
         self.knee = math.inf
-        """Rows beyond which each costs more than those before; infinite where none does."""
+        """Rows beyond which each costs more than those before; infinite where none fits better."""
         self._num_unfitted = 0
         self._fit_to(measured)
         best = self.knee, self._error(measured)
